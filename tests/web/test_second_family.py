@@ -78,8 +78,6 @@ def test_saved_voices_speak_and_own_voices_appear(
         page.locator("#rp-language").get_by_role("option", name="Deutsch").click()
         speak_with(page, "Anna", "The library is kept.")
         assert storage.history.page().records[0].settings["language"] == "de"
-        page.reload()  # the settings stay open, since the language is in force
-        expect(page.get_by_label("Language of the text")).to_have_value("Deutsch")
         open_tab(page, "New voice")
         page.locator(".rp-file").set_input_files(CLIP)
         expect(page.get_by_text("This model can do without them")).to_be_visible()
@@ -106,9 +104,6 @@ def test_saved_voices_speak_and_own_voices_appear(
         expect(rail.locator(".rp-rail-name")).to_have_text(["Vivian", "Dylan", "Ryan", "Anna", "Ben"])
         pick(page, "Ryan (built-in)")
         speak_with(page, "Ryan (built-in)", "I am of the model.")
-        open_tab(page, "Library")
-        expect(page.locator("#rp-library")).to_contain_text("Anna")
-        expect(page.locator("#rp-library")).not_to_contain_text("Ryan")
 
         monkeypatch.setattr(voice_maker, "TakeBuffer", ClipTakeBuffer)
         load(page, "voice_design")

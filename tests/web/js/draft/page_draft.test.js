@@ -1,4 +1,4 @@
-// What the pages of a browser forget when all of the owner's data is deleted.
+// What the pages of a browser forget when all of the owner's data is deleted, and when settings are shown.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -38,7 +38,7 @@ globalThis.document = new EventTarget();
 document.addEventListener("reprise:forgotten", () => (forgotten += 1));
 globalThis.sessionStorage = new Storage();
 globalThis.localStorage = new Storage();
-const { forgetEverything } = await import("../../../../web/static/draft/page_draft.js");
+const { forgetEverything, openIfChanged } = await import("../../../../web/static/draft/page_draft.js");
 const [others] = channels;
 
 function fill() {
@@ -61,4 +61,10 @@ test("the other pages clear their own storage and parts, and tell no one", () =>
   fill();
   others.onmessage({ data: "" });
   assert.deepEqual([kept(sessionStorage), forgotten, others.sent], [OTHERS, 1, 1]);
+});
+
+test("the settings are opened if one of them is in force", () => {
+  const defaults = ["", 0.6, 0.95, 50, 0, ""];
+  assert.equal(openIfChanged(["", 0.6, 0.95, 50, 0, "de"], defaults).open, true, "the language is the last one");
+  assert.equal(openIfChanged(defaults, defaults).open, undefined);
 });
