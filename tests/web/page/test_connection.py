@@ -117,7 +117,7 @@ def test_page_survives_a_server_restart_and_reloads_for_another_version(
     library.add(voice("Anna"))
     library.add(voice("Ben"))
     start()
-    visitor = chromium.new_context()
+    visitor = chromium.new_context(reduced_motion="reduce")
     visitor.set_default_timeout(TIMEOUT)
     page = visitor.new_page()
     failed: list[str] = []
