@@ -43,6 +43,7 @@ from tests.paths import QWEN, ROOT
 
 CLIP = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
 WORDS = "The train was late, so we walked along the river."
+FRAMES = 12  # of a sentence with `short_turns`
 SAMPLES = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
 Run = Callable[..., Result]
 
@@ -68,6 +69,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
     return lambda *arguments, **options: CliRunner().invoke(app.main, list(map(str, arguments)), **options)
 
 
+@pytest.fixture
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End each sentence after half a second."""
+    budget: Callable[[str, float], int] = request.frame_budget
+    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(FRAMES, budget(text, rate)))
+    monkeypatch.setattr(request, "ATTEMPTS", 1)
+
+
 def listed_names(result: Result, *, samples: bool = False) -> list[str]:
     """Return the listed names of the samples, or of all other voices."""
     assert result.exit_code == 0, result.stderr
@@ -89,13 +98,6 @@ def test_unusable_database_is_named_in_the_error(run: Run, tmp_path: Path) -> No
     result = run("voices", "list", "--database", folder)
     assert_rejected(result, "has to be a file.")
     assert result.stderr.splitlines() == ["The voice library cannot be opened: it has to be a file.", str(folder)]
-
-
-def test_import_of_the_app_loads_no_heavy_packages() -> None:
-    heavy = "{'torch', 'gradio', 'sqlalchemy', 'soundfile'}"
-    code = f"import sys, app; sys.exit(sorted({heavy} & set(sys.modules)) or 0)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("command", [(), ("keys", "create"), ("library", "copy"), ("voices", "add")])
@@ -127,9 +129,10 @@ def test_slots_are_set_by_either_name(
     assert set(seen) == {3}
 
 
-def test_concurrent_first_starts_list_the_samples_without_torch(tmp_path: Path) -> None:
+def test_concurrent_first_starts_list_the_samples_and_load_packages_only_when_needed(tmp_path: Path) -> None:
     code = (
         "import sys, app\n"
+        "if found := sorted({'torch', 'gradio', 'sqlalchemy', 'soundfile'} & set(sys.modules)): sys.exit(found)\n"
         f"app.main(['voices', 'list', '--database', {str(tmp_path / 'v.db')!r}], standalone_mode=False)\n"
         "sys.exit(sorted({'torch', 'gradio'} & set(sys.modules)) or 0)"
     )
@@ -140,11 +143,12 @@ def test_concurrent_first_starts_list_the_samples_without_torch(tmp_path: Path) 
     for process in both:
         with process:
             said, complaints = process.communicate()
-            assert process.returncode == 0
+            assert process.returncode == 0, complaints
             assert complaints in ("", f"New library: {tmp_path / 'v.db'}\n")
             assert [line.split("\t")[0] for line in said.splitlines()] == SAMPLES
 
 
+@pytest.mark.usefixtures("short_turns")
 def test_speak_with_a_reference_clip(run: Run) -> None:
     result = run("speak", "Good morning.", "--reference", CLIP, "--transcript", WORDS, "-o", "out.wav")
     assert result.exit_code == 0, result.stderr
@@ -156,6 +160,7 @@ def test_speak_with_a_reference_clip(run: Run) -> None:
     assert [path.name for path in Path.cwd().iterdir()] == ["out.wav"], "no other files are written"
 
 
+@pytest.mark.usefixtures("short_turns")
 def test_saved_voice_speaks_reproducibly_and_files_are_checked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     added = run("voices", "add", "Anna", CLIP, "--transcript", WORDS, "--consent")
     assert added.exit_code == 0, added.stderr
@@ -313,6 +318,7 @@ def test_voices_are_added_renamed_exported_deleted_and_imported(run: Run) -> Non
     assert listed_names(run("voices", "list")) == ["Other", "Zoë / 1"]
 
 
+@pytest.mark.usefixtures("short_turns")
 def test_sample_voice_speaks_with_a_new_library(run: Run) -> None:
     spoken = run("speak", "Good morning.", "--voice", "adam", "--seed", 5, "--lufs", "-23")
     assert spoken.exit_code == 0, spoken.stderr
@@ -473,8 +479,10 @@ def test_listed_keys_show_the_current_names_of_their_voices(run: Run) -> None:
     assert run("keys", "list").stdout.splitlines()[0].endswith("\tnova = a deleted voice")
 
 
-@pytest.mark.parametrize("limit", ["60/minute;1000/day", "60/minute, 1000/day", "60 apples", ""])
-@pytest.mark.parametrize("option", ["--rate", "--quota"])
+@pytest.mark.parametrize(
+    ("option", "limit"),
+    [("--rate", "60/minute;1000/day"), ("--rate", "60 apples"), ("--quota", "60/minute, 1000/day"), ("--quota", "")],
+)
 def test_key_has_one_limit_of_each_kind(run: Run, option: str, limit: str) -> None:
     assert_rejected(run("keys", "create", "Home", option, limit), "is not a valid limit")
     assert run("keys", "list").stdout == ""
@@ -509,7 +517,7 @@ def test_wyoming_at_a_taken_port_is_refused(run: Run) -> None:
     assert "Reprise speaks Wyoming" not in refused.stderr
 
 
-@pytest.mark.parametrize("days", [0, 36_501, 10_000_000])
+@pytest.mark.parametrize("days", [0, 36_501])
 def test_key_expires_within_a_hundred_years(run: Run, days: int) -> None:
     refused = run("keys", "create", "Home", "--days", days)
     assert (refused.exit_code, refused.stdout) == (2, "")

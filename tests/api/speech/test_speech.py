@@ -24,7 +24,7 @@ from tests.support.waiting import until
 
 Speak = Callable[..., httpx.Response]
 WORDS = "The train was late, so we walked along the river."
-FRAMES = 6  # of speeches of which only the beginning is needed
+FRAMES = 4  # of speeches of which only the beginning is needed
 SHORT = pytest.mark.usefixtures("short_turns")
 TYPES = {
     "mp3": "audio/mpeg",
