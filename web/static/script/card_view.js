@@ -225,9 +225,18 @@ export class CardView {
     this.asked = text;
     const answer = this.editor.act("edit", this.card, { text }).then((done) => {
       if (this.asked === text) this.asked = null;
+      if (done) this.showSaved();
       return done || text.trim(); // words that were refused stay in the field, so that they are not lost
     });
     sent(this.parts.text, answer, () => this.fill());
+  }
+
+  // Once the field is left, it shows the text as it was saved: without spaces around it, also if it was saved before.
+  showSaved() {
+    const { text } = this.parts;
+    if (document.activeElement === text || text.value.trim() !== this.card.text) return;
+    text.shown = text.value; // so that it can be replaced
+    this.fill();
   }
 
   split() {

@@ -28,6 +28,8 @@ They went down to the harbour. <b>Nobody</b> was there.
 Ann: The boats come back.
 Ben: So early?"""
 HELD = "They went down to the harbour. <b>Nobody</b> was there."
+# Whether the page knows that the card that is edited has this text in the script.
+SAVED = "text => document.activeElement.closest('.rp-script-card').view.card.text === text"
 # Records the ids of played sounds, in order.
 HEARD = """
   window.heard = [];
@@ -285,11 +287,13 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         expect(button(page, "Stop speaking")).to_be_hidden()
         assert page.evaluate("document.documentElement.scrollWidth") == 390
 
-        # The cursor keeps its place when the saved text is trimmed, before the click on Split and after it.
+        # The cursor keeps its place when the saved text is trimmed, before the click on Split and after it. A text that
+        # was saved while it was typed is trimmed when the field is left.
         for saved, written in ((True, " First. Second. Third. Fourth."), (False, " First. Second. Third.")):
             text(page, 2).fill(written)
             text(page, 2).evaluate("(field, place) => field.setSelectionRange(place, place)", written.rindex(" ") + 1)
             if saved:
+                page.wait_for_function(SAVED, arg=written.strip(), polling=100)
                 text(page, 2).blur()
                 expect(text(page, 2)).to_have_value(written.strip())
             card(page, 2).get_by_role("button", name="Split at the cursor").click()
