@@ -1,13 +1,11 @@
 """The History tab in a browser."""
 
-import io
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-import soundfile
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from engine.audio import encode_audio
@@ -44,135 +42,136 @@ def entry(page: Page, text: str) -> Locator:
     return entries(page).filter(has_text=text)
 
 
-@pytest.fixture
-def url(serve: Serve, storage: Storage) -> str:
+def test_takes_are_listed_played_starred_deleted_and_used_again_until_all_data_is_deleted(
+    chromium: Browser, serve: Serve, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handlers, "MAX_SHOWN", 22)
     anna = storage.voices.add(voice("Anna"))
-    add_take(storage, "An older take.", voice_id=anna.id, settings={"temperature": 1.2}, model="fake")
-    add_take(storage, "By someone who is gone. " * 20, voice_id="b" * 32)
-    return serve(FakeEngine(Script(pace=0.05)), storage)
-
-
-def test_take_is_listed_reused_and_deleted_with_all_data(chromium: Browser, url: str, storage: Storage) -> None:
     storage.pronunciations.put([Pronunciation("SQL", "sequel")], owner="local")
-    with visit(chromium, url) as page:
+    for number in range(20):
+        add_take(storage, f"Number {number}.")
+    add_take(storage, "By someone who is gone. " * 20, voice_id="b" * 32)
+    add_take(storage, "By somebody.")
+    add_take(storage, "An older take.", voice_id=anna.id, settings={"temperature": 1.2}, model="fake")
+    with visit(chromium, serve(FakeEngine(Script(pace=0.05)), storage), clock=True) as page:
         expect(picker(page)).to_have_value("Anna")
         speak(page, "A take of today.")
         wait_for(page, "player.finished")
         open_tab(page, "History")
-        expect(entries(page)).to_have_count(3)
-        expect(entries(page).first).to_contain_text("A take of today.")
-        entry(page, "An older take.").get_by_role("button", name="Details").click()
-        expect(entry(page, "An older take.")).to_contain_text("temperature 1.2")
-        entry(page, "An older take.").get_by_role("button", name="Use again").click()
-        expect(page.get_by_label("Text to speak")).to_have_value("An older take.")
-        expect(page.locator("#rp-speak-notice")).to_contain_text("are restored")
-        page.keyboard.press("Control+z")
-        expect(page.get_by_label("Text to speak")).to_have_value("A take of today.")
-        expect(page.locator("#rp-seed textarea, #rp-seed input")).to_have_value("7")
-
-        open_tab(page, "New voice")
-        with page.expect_response("**/gradio_api/upload**") as sent:
-            page.locator(".rp-file").set_input_files(CLIP)
-        (clip,) = map(Path, sent.value.json())
-        expect(page.locator(".rp-clip-line")).to_have_count(1)
-        add_take(storage, "Spoken by a script meanwhile.")
-        open_tab(page, "History")
-        expect(entries(page)).to_have_count(4)
-        page.get_by_text("What is kept", exact=True).click()
-        page.get_by_label("Keep a history of my takes").uncheck()
-        expect(page.locator("#rp-kept-notice")).to_contain_text("are not kept")
-        page.get_by_role("button", name="Delete the history…").click()
-        expect(page.locator("#rp-clear-question")).to_contain_text("Takes: 4")
-        expect(page.locator("#rp-clear-keep")).to_be_focused()
-        assert page.evaluate("window.reprisePlayer.play('clip', new Int16Array(2205))"), "it is not in the list"
-        page.get_by_role("button", name="Delete the history for good").click()
-        expect(entries(page)).to_have_count(0)
-        expect(page.locator(".rp-history-count")).to_contain_text("History is off")
-        expect(page.locator("#rp-clear")).to_be_focused()
-        page.get_by_role("button", name="Delete all my data…").click()
-        expect(page.locator("#rp-forget-question")).to_contain_text("Voices: 1.")
-        expect(page.locator("#rp-forget-keep")).to_be_in_viewport(ratio=1)
-        expect(page.locator(".rp-dictionary tbody tr")).to_have_count(1)
-        page.get_by_role("button", name="Delete everything for good").click()
-        expect(page.locator("#rp-kept-notice")).to_have_text("All your data is deleted.")
-        expect(page.get_by_label("Keep a history of my takes")).to_be_checked()
-        assert set(page.evaluate("Object.keys(localStorage)")) <= {"reprise.owner", "reprise.draft_owner"}
-        expect(page.locator(".rp-clip-line")).to_have_count(0)
-        until(lambda: not clip.exists())
-        assert player(page)["on"] is None
-        assert not page.evaluate("window.reprisePlayer.play('clip')")
-        expect(page.locator(".rp-dictionary tbody tr")).to_have_count(0)
-        expect(page.locator(".rp-dictionary-export")).to_be_disabled()
+        list_and_search(page)
+        play_download_and_star(page)
+        delete_takes(page, storage)
+        use_take_again(page)
+        delete_all_data(page, storage)
     assert storage.owner_counts().empty
     assert storage.history.settings().history
 
 
-def test_long_history_is_shown_in_pages_and_takes_are_played_starred_downloaded_and_quickly_deleted(
-    chromium: Browser, serve: Serve, storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(handlers, "MAX_SHOWN", 44)
-    for number in range(43):
-        add_take(storage, f"Number {number}.")
-    add_take(storage, "By someone.")
-    add_take(storage, "An older take.")
-    with visit(chromium, serve(FakeEngine(), storage), clock=True) as page:
-        open_tab(page, "History")
-        expect(page.locator(".rp-history-count")).to_have_text("Takes: 45")
-        expect(entries(page)).to_have_count(20)
-        more = page.get_by_role("button", name="Show more")
-        more.click()
-        expect(entries(page)).to_have_count(40)
-        hint = page.get_by_text("Search to find older ones")
-        expect(hint).to_be_hidden()
-        more.click()
-        expect(entries(page)).to_have_count(44)
-        expect(more).to_be_hidden()
-        expect(hint).to_be_visible()
-        expect(entries(page).last).to_contain_text("Number 1.")
+def list_and_search(page: Page) -> None:
+    expect(page.locator(".rp-history-count")).to_have_text("Takes: 24")
+    expect(entries(page)).to_have_count(20)
+    expect(entries(page).first).to_contain_text("A take of today.")
+    more, hint = page.get_by_role("button", name="Show more"), page.get_by_text("Search to find older ones")
+    expect(hint).to_be_hidden()
+    more.click()
+    expect(entries(page)).to_have_count(22)
+    expect(more).to_be_hidden()
+    expect(hint).to_be_visible()
 
-        search = page.get_by_label("Search", exact=True)
-        search.fill("someone")
-        expect(entries(page)).to_have_count(1)
-        expect(hint).to_be_hidden()
-        search.fill("")
-        expect(entries(page)).to_have_count(20)
+    search = page.get_by_label("Search", exact=True)
+    search.fill("somebody")
+    expect(entries(page)).to_have_count(1)
+    expect(hint).to_be_hidden()
+    search.fill("")
+    expect(entries(page)).to_have_count(20)
 
-        older = entry(page, "An older take.")
-        older.get_by_role("button", name="Play: An older take.").focus()
-        page.keyboard.press("Enter")
-        wait_for(page, "player.position > 0")
-        assert player(page)["length"] == LENGTH
-        expect(older.get_by_role("button", name="Pause: An older take.")).to_be_visible()
-        page.keyboard.press("Enter")
-        expect(older.get_by_role("button", name="Play: An older take.")).to_be_visible()
 
-        older.locator("summary").click()
-        name, data = downloaded(page, older.get_by_role("link", name="Opus"))
-        assert name.endswith("An older take.opus")
-        assert data.startswith(b"OggS")
-        assert len(soundfile.read(io.BytesIO(data))[0]) > 0
+def play_download_and_star(page: Page) -> None:
+    older = entry(page, "An older take.")
+    older.get_by_role("button", name="Play: An older take.").focus()
+    page.keyboard.press("Enter")
+    wait_for(page, f"player.length === {LENGTH} && player.position > 0")
+    expect(older.get_by_role("button", name="Pause: An older take.")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(older.get_by_role("button", name="Play: An older take.")).to_be_visible()
 
-        star = older.get_by_role("button", name="Star: An older take.")
-        star.click()
-        expect(star).to_have_attribute("aria-pressed", "true")
-        page.get_by_label("Starred only").check()
-        expect(entries(page)).to_have_count(1)
-        page.get_by_label("Starred only").uncheck()
-        expect(entries(page)).to_have_count(20)
+    older.locator("summary").click()
+    name, data = downloaded(page, older.get_by_role("link", name="FLAC"))
+    assert name.endswith("An older take.flac")
+    assert data.startswith(b"fLaC")
 
-        older.get_by_role("button", name="Delete", exact=True).click()
-        older.get_by_role("button", name="Undo").click()
-        expect(older.get_by_role("button", name="Play: An older take.")).to_be_visible()
-        older.get_by_role("button", name="Delete", exact=True).click()
-        finish_deletions(page)
-        expect(older).to_have_count(0)
-        expect(page.get_by_role("button", name="Play: By someone.")).to_be_focused()
-        expect(page.locator("#rp-history-notice")).to_have_text("The take is deleted.")
-        assert storage.history.page().total == 44
+    star = older.get_by_role("button", name="Star: An older take.")
+    star.click()
+    expect(star).to_have_attribute("aria-pressed", "true")
+    page.get_by_label("Starred only").check()
+    expect(entries(page)).to_have_count(1)
+    page.get_by_label("Starred only").uncheck()
+    expect(entries(page)).to_have_count(20)
 
-        # Deletions in quick succession all apply. By default, Gradio drops an event while the same event is running.
-        for text in ("By someone.", "Number 42.", "Number 41."):
-            entry(page, text).get_by_role("button", name="Delete", exact=True).click()
-        page.clock.run_for(10_500)
-        expect(page.locator(".rp-history-count")).to_have_text("Takes: 41")
-    assert storage.history.page().total == 41
+
+def delete_takes(page: Page, storage: Storage) -> None:
+    newest = entry(page, "A take of today.")
+    newest.get_by_role("button", name="Delete", exact=True).click()
+    newest.get_by_role("button", name="Undo").click()
+    expect(newest.get_by_role("button", name="Play: A take of today.")).to_be_visible()
+    newest.get_by_role("button", name="Delete", exact=True).click()
+    finish_deletions(page)
+    expect(newest).to_have_count(0)
+    expect(page.get_by_role("button", name="Play: An older take.")).to_be_focused()
+    expect(page.locator("#rp-history-notice")).to_have_text("The take is deleted.")
+    assert storage.history.page().total == 23
+
+    # Deletions in quick succession all apply. By default, Gradio drops an event while the same event is running.
+    for text in ("By somebody.", "Number 19.", "Number 18."):
+        entry(page, text).get_by_role("button", name="Delete", exact=True).click()
+    page.clock.run_for(10_500)
+    expect(page.locator(".rp-history-count")).to_have_text("Takes: 20")
+    assert storage.history.page().total == 20
+
+
+def use_take_again(page: Page) -> None:
+    older = entry(page, "An older take.")
+    older.get_by_role("button", name="Details").click()
+    expect(older).to_contain_text("temperature 1.2")
+    older.get_by_role("button", name="Use again").click()
+    expect(page.get_by_label("Text to speak")).to_have_value("An older take.")
+    expect(page.locator("#rp-speak-notice")).to_contain_text("are restored")
+    page.keyboard.press("Control+z")
+    expect(page.get_by_label("Text to speak")).to_have_value("A take of today.")
+    expect(page.locator("#rp-seed textarea, #rp-seed input")).to_have_value("7")
+
+
+def delete_all_data(page: Page, storage: Storage) -> None:
+    open_tab(page, "New voice")
+    with page.expect_response("**/gradio_api/upload**") as sent:
+        page.locator(".rp-file").set_input_files(CLIP)
+    (clip,) = map(Path, sent.value.json())
+    expect(page.locator(".rp-clip-line")).to_have_count(1)
+    add_take(storage, "Spoken by a script meanwhile.")
+    open_tab(page, "History")
+    expect(entries(page).first).to_contain_text("Spoken by a script meanwhile.")
+    page.get_by_text("What is kept", exact=True).click()
+    page.get_by_label("Keep a history of my takes").uncheck()
+    expect(page.locator("#rp-kept-notice")).to_contain_text("are not kept")
+    page.get_by_role("button", name="Delete the history…").click()
+    expect(page.locator("#rp-clear-question")).to_contain_text("Takes: 21")
+    expect(page.locator("#rp-clear-keep")).to_be_focused()
+    assert page.evaluate("window.reprisePlayer.play('clip', new Int16Array(2205))"), "it is not in the list"
+    page.get_by_role("button", name="Delete the history for good").click()
+    expect(entries(page)).to_have_count(0)
+    expect(page.locator(".rp-history-count")).to_contain_text("History is off")
+    expect(page.locator("#rp-clear")).to_be_focused()
+    page.get_by_role("button", name="Delete all my data…").click()
+    expect(page.locator("#rp-forget-question")).to_contain_text("Voices: 1.")
+    expect(page.locator("#rp-forget-keep")).to_be_in_viewport(ratio=1)
+    expect(page.locator(".rp-dictionary tbody tr")).to_have_count(1)
+    page.get_by_role("button", name="Delete everything for good").click()
+    expect(page.locator("#rp-kept-notice")).to_have_text("All your data is deleted.")
+    expect(page.get_by_label("Keep a history of my takes")).to_be_checked()
+    assert set(page.evaluate("Object.keys(localStorage)")) <= {"reprise.owner", "reprise.draft_owner"}
+    expect(page.locator(".rp-clip-line")).to_have_count(0)
+    until(lambda: not clip.exists())
+    assert player(page)["on"] is None
+    assert not page.evaluate("window.reprisePlayer.play('clip')")
+    expect(page.locator(".rp-dictionary tbody tr")).to_have_count(0)
+    expect(page.locator(".rp-dictionary-export")).to_be_disabled()
