@@ -22,9 +22,9 @@ from tests.support.waiting import until
 from tests.web.conftest import make_context, store_upload
 from web.context import WebContext
 from web.identity.owners import OwnerResolver
-from web.tabs.script import handlers
+from web.tabs.script import handlers, views
 from web.tabs.script.handlers import ScriptHandlers
-from web.tabs.script.views import KEPT, ScriptPatcher
+from web.tabs.script.views import ScriptPatcher
 
 REQUEST: Any = SimpleNamespace(headers={"accept-language": "en"}, username=None)
 PLAY = "Ann: Good morning!\nBen: Is it?\n\nAnn: It is."
@@ -251,14 +251,15 @@ def test_patches_contain_only_changes(page: Page) -> None:
 
 
 def test_pages_stay_in_sync_and_outdated_pages_get_everything(
-    page: Page, context: WebContext, storage: Storage
+    page: Page, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(views, "KEPT", 3)
     other = Page(page.events)
     other.open(page.make(PLAY))
     page.ask("edit", card=page.cards[0]["id"], text="Changed here.")
     other.ask("poll")
     assert other.state == page.state
-    for number in range(KEPT + 1):
+    for number in range(4):  # one more than the versions that are kept
         page.ask("pause", card=page.cards[0]["id"], seconds=number / 10)
     answer = other.ask("poll")
     assert answer["state"]["since"] == ""
@@ -420,12 +421,12 @@ def test_name_from_the_text_is_shortened(page: Page) -> None:
 
 
 def test_unknown_version_gets_the_whole_script(context: WebContext, page: Page, storage: Storage) -> None:
-    views = ScriptPatcher(storage, ScriptRunner(context.engine, storage), context.proof_runner)
+    patcher = ScriptPatcher(storage, ScriptRunner(context.engine, storage), context.proof_runner)
     script = page.make("One.")
-    first = views.patch("local", script, "", context.texts(None))
+    first = patcher.patch("local", script, "", context.texts(None))
     assert first is not None
-    assert views.patch("local", script, first["version"], context.texts(None), read_cards=False) is None
-    again = views.patch("local", script, "made up", context.texts(None))
+    assert patcher.patch("local", script, first["version"], context.texts(None), read_cards=False) is None
+    again = patcher.patch("local", script, "made up", context.texts(None))
     assert again is not None
     assert again["since"] == ""
     assert again["cards"] == first["cards"]

@@ -23,6 +23,8 @@ from tests.support.looping import run
 from tests.support.waiting import TIMEOUT, until
 from tests.web import conftest
 from tests.web.visitor import Visitor
+from web import serve as deployment
+from web.limits import budgets
 from web.tabs.speak import streaming
 
 Serve = Callable[..., str]
@@ -213,11 +215,15 @@ def test_many_requests_of_one_visitor_leave_room_for_another(serve: Serve, stora
     assert "4 of your takes" in refused["status"]
 
 
-def test_quick_events_do_not_wait_for_takes(serve: Serve, storage: Storage, anna: str) -> None:
+def test_quick_events_do_not_wait_for_takes(
+    serve: Serve, storage: Storage, anna: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgets, "TAKES", 4)
+    monkeypatch.setattr(deployment, "EVENT_THREADS", 4)
     engine = FakeEngine(Script(pace=0.1, line=True))
     url = serve(engine, storage)
     visitor = Visitor(url)
-    for number in range(60):
+    for number in range(16):
         join(visitor, "Hello. " * 9, anna, f"{number}", f"session{number}")
     assert visitor.arrive()["voices"], "more takes wait than there are threads for quick events"
     for speech in list(engine.speeches):
