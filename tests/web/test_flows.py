@@ -120,6 +120,7 @@ def speak_text_with_pause_twice(page: Page, device: InputDevice, engine: FakeEng
         device.press(row.locator(".rp-take-more > summary"))
     device.press(row.locator(".rp-menu summary"))
     name, file = device.save(row.get_by_role("button", name="Download WAV"))
+    assert violations(page, "#rp-takes") == []
     assert name.endswith(".wav")
     return file
 

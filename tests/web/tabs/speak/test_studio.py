@@ -25,6 +25,7 @@ def test_studio_works_with_the_keyboard(
         expect(page.get_by_text("Or make your own")).to_be_hidden()
 
         # Voices: a favourite comes first; another one is picked with the arrow keys.
+        expect(page.get_by_label("Text to speak")).to_have_value(adam.demo)
         rail = page.locator(".rp-rail-list")
         expect(rail.locator("[data-picked]")).to_have_attribute("data-id", adam.id)
         page.get_by_role("button", name="Favourite: Ben").press("Enter")
