@@ -218,15 +218,16 @@ def test_many_requests_of_one_visitor_leave_room_for_another(serve: Serve, stora
 def test_quick_events_do_not_wait_for_takes(
     serve: Serve, storage: Storage, anna: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budgets, "TAKES", 4)
-    monkeypatch.setattr(deployment, "EVENT_THREADS", 4)
-    engine = FakeEngine(Script(pace=0.1, line=True))
-    url = serve(engine, storage)
-    visitor = Visitor(url)
-    for number in range(16):
-        join(visitor, "Hello. " * 9, anna, f"{number}", f"session{number}")
-    assert visitor.arrive()["voices"], "more takes wait than there are threads for quick events"
-    for speech in list(engine.speeches):
+    monkeypatch.setattr(budgets, "TAKES", 1)
+    monkeypatch.setattr(deployment, "EVENT_THREADS", 2)
+    engine = FakeEngine(Script(line=True))
+    engine.speak("Hello.", storage.voices.load(anna))  # is not read, so that all others wait
+    visitor = Visitor(serve(engine, storage))
+    for number in range(3):
+        join(visitor, "Hello.", anna, f"{number}", f"session{number}")
+    until(lambda: len(engine.speeches) == 4)
+    assert visitor.arrive()["voices"], "as many takes wait as there are threads for events"
+    for speech in engine.speeches:
         speech.cancel()
 
 
