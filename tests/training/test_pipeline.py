@@ -2,6 +2,7 @@
 
 import json
 import math
+import multiprocessing
 import shutil
 import signal
 import subprocess
@@ -227,8 +228,14 @@ def test_other_settings_in_the_same_folder_are_rejected(work: Path) -> None:
 
 @needs_synthesizers
 def test_shard_bytes_do_not_depend_on_processes_or_other_shards(work: Path, tmp_path: Path) -> None:
-    """Write the last shard in this process: in the run, each shard had a process of its own."""
-    synthesize.write_shard(TINY.speech.shards, folder=tmp_path, seed=SEED, spec=TINY.speech)
+    """Write the last shard in a process of its own: the tests' process has used the same libraries."""
+    process = multiprocessing.get_context("forkserver").Process(
+        target=synthesize.write_shard,
+        args=(TINY.speech.shards,),
+        kwargs={"folder": tmp_path, "seed": SEED, "spec": TINY.speech},
+    )
+    process.start()
+    process.join()
     names = {file.name for file in tmp_path.iterdir()}
     assert names == {"audio-002.npy", "index-002.jsonl"}
     for name in names:
