@@ -1,11 +1,12 @@
-# Each target installs its requirements, in the versions of requirements-lock.txt; `make run` needs only make and Python 3.11
-# to 3.13. The environment is in .venv. Empty stamp files in it (.app, .dev, .lab, .clients) show which requirements are
-# installed; a stamp older than its requirements file is out of date.
+# Each target but `upgrade` installs its requirements in the versions of requirements-lock.txt; `make run` needs only make and
+# Python 3.11 to 3.13. The environment is in .venv. Empty stamp files in it (.app, .dev, .lab, .clients) show which requirements
+# are installed; a stamp older than its requirements file or the lock is out of date.
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
 PIP    := $(PYTHON) -m pip --disable-pip-version-check -q
 LOCK   := requirements-lock.txt
+RESEMBLYZER := resemblyzer==0.1.4  # without its dependencies, which need a compiler: only its weights are used
 ARGS   ?=
 WORK   ?= $(HOME)/.cache/reprise/training
 KEPT   ?= $(WORK)/kept
@@ -103,8 +104,10 @@ $(VENV)/.clients: requirements-clients.txt | $(PYTHON)
 		echo "MISSING: npm; OpenAI's package for Node will not be tested."
 	@touch $@
 
-upgrade: $(VENV)/.lab  ## install the newest versions that the requirements allow; test, then `python -m scripts.lock`
+upgrade: | $(PYTHON)  ## install the newest versions that the requirements allow (CONTRIBUTING.md)
 	$(PIP) install --upgrade --upgrade-strategy eager -r requirements-lab.txt -r requirements-extra.txt
+	$(PIP) install --no-deps $(RESEMBLYZER)
+	@touch $(VENV)/.app $(VENV)/.dev $(VENV)/.lab
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -123,9 +126,8 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.app
 	$(PIP) install -r requirements-dev.txt -c $(LOCK)
 	@touch $@
 
-# Only Resemblyzer's weights are used; its dependencies need a compiler.
 $(VENV)/.lab: requirements-lab.txt $(VENV)/.dev
 	$(PIP) install -r requirements-lab.txt -c $(LOCK)
-	$(PIP) install --no-deps "resemblyzer>=0.1.4,<0.2"
+	$(PIP) install --no-deps $(RESEMBLYZER)
 	$(PYTHON) -c "import librosa.feature"  # compiles functions, once for this environment
 	@touch $@

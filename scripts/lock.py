@@ -6,6 +6,7 @@ python -m scripts.lock
 """
 
 import argparse
+import sys
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
@@ -23,9 +24,24 @@ def read_requirements(path: Path) -> list[Requirement]:
     return [Requirement(line) for line in lines if line and not line.startswith("-r")]
 
 
+def applies(wanted: Requirement) -> bool:
+    """Return whether this machine needs the package."""
+    return wanted.marker is None or wanted.marker.evaluate()
+
+
+def is_installed(name: str) -> bool:
+    """Return whether this environment has the package."""
+    try:
+        return bool(version(name))
+    except PackageNotFoundError:
+        return False
+
+
 def locked() -> dict[str, str]:
     """Return the versions of the requirements and their dependencies in this environment, by name."""
     open_ = [wanted for file in FILES for wanted in read_requirements(ROOT / file)]
+    if missing := [wanted.name for wanted in open_ if applies(wanted) and not is_installed(wanted.name)]:
+        sys.exit(f"Run `make upgrade` or `make .venv/.lab` first: {', '.join(missing)} is not installed here.")
     found: dict[str, str] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
     while open_:

@@ -122,7 +122,7 @@ def test_replies_have_the_requested_format_and_speed(server: Server) -> None:
             assert seconds == pytest.approx(2 * spoken(server), abs=0.05)
             assert session.next("session.done")["usage"]["seconds"] == pytest.approx(seconds, abs=0.001)
             samples, rate = decode_audio(session.audio, format)
-            assert len(samples) / rate == pytest.approx(seconds, abs=0.15)
+            assert len(samples) / rate == pytest.approx(seconds, abs=0.1)
 
 
 def test_session_speaks_several_replies(server: Server) -> None:

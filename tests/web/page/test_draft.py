@@ -98,6 +98,7 @@ def test_drafts_and_voices_survive_reloads_for_their_owner_until_all_data_is_del
         open_tab(page, "Library")
         page.locator(".rp-lib-card").first.get_by_role("button", name="Use this voice").click()
         wait_for_draft(page, '\\"tab\\":\\"speak\\"')
+        wait_for_draft(page, anna.id)
         open_tab(page, "History")
         page.locator("#rp-history-kept button").first.click()
         page.get_by_role("button", name="Delete all my data…").click()

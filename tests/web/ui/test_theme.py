@@ -56,7 +56,7 @@ def reach_hidden_tab_by_keyboard(page: Page) -> None:
 
 def check_every_tab(page: Page) -> None:
     """Open each tab, and then show all at once, one below the other: check their widths on all screens, and their
-    accessibility and contrast on a phone and a desktop, in both themes.
+    accessibility and contrast on a phone and a desktop, and the dark theme's contrast on the desktop.
 
     A check of the page takes nearly as long with one tab as with all.
     """

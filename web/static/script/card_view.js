@@ -71,7 +71,7 @@ export class CardView {
       class: "rp-script-card-text", rows: "1", maxlength: "5000",
       onfocus: () => (this.former = this.card.text), onkeydown: (event) => this.typed(event),
       oninput: () => this.changed(), onchange: () => this.write(),
-      onblur: () => (this.caret = trimmedPlace(parts.text.value, parts.text.selectionStart)),
+      onblur: () => this.left(),
     });
     // Opens the dictionary at the word selected in the text (shell/dictionary.js). Pressing it leaves the focus in the text.
     parts.say = button({ class: "rp-script-card-say", "data-rp-dictionary": "" });
@@ -229,6 +229,12 @@ export class CardView {
       return done || text.trim(); // words that were refused stay in the field, so that they are not lost
     });
     sent(this.parts.text, answer, () => this.fill());
+  }
+
+  left() {
+    const { text } = this.parts;
+    this.caret = trimmedPlace(text.value, text.selectionStart);
+    if (!this.asked) this.showSaved();
   }
 
   // Once the field is left, it shows the text as it was saved: without spaces around it, also if it was saved before.

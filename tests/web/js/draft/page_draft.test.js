@@ -1,4 +1,4 @@
-// What the pages of a browser forget when all of the owner's data is deleted, and when settings are shown.
+// What a browser's pages forget when all of the owner's data is deleted, and when the settings are opened.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

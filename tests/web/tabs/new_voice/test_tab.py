@@ -208,7 +208,7 @@ def decline_to_change_the_language(page: Page) -> None:
 def save_each_format(page: Page, library: VoiceLibrary, folder: Path) -> None:
     """Each supported format is drawn and examined. Trimmed clips of another speaker become one voice."""
     outlines: dict[str, np.ndarray] = {}
-    lines, say = page.locator(".rp-clip-line"), page.locator(".rp-say")
+    lines, say, verdict = (page.locator(part) for part in (".rp-clip-line", ".rp-say", ".rp-verdict"))
     words = page.get_by_label("The words in this clip")
     for kind in SUPPORTED:
         file = write_clip(folder / f"memo.{kind}")
@@ -228,13 +228,13 @@ def save_each_format(page: Page, library: VoiceLibrary, folder: Path) -> None:
         expect(lines.last).to_contain_text(re.compile(rf"^memo\.{kind} · 3\.[12] s"))
         expect(page.locator(".rp-trim-range")).to_have_text(re.compile(r"^0\.00 s to 3\.[12]\d s: 3\.[12]\d s$"))
         outlines[kind] = outline(page)
+        expect(verdict).to_contain_text("This clip can be used, but could be better.")
         expect(words).to_have_value("")
         if kind != SUPPORTED[-1]:
             words.fill(f"As {kind}.")
         if kind == SUPPORTED[0]:
             check_invalid_files(page, folder)
 
-    expect(page.locator(".rp-verdict")).to_contain_text("This clip can be used, but could be better.")
     expect(page.get_by_text(re.compile(r"^The clip lasts (only )?3\.[12] s"))).to_be_visible()
     loud = outlines["wav"]
     assert loud.max() > 0.5, "the waveform is not flat"

@@ -1,4 +1,4 @@
-"""The Script tab in a browser: a dialogue from the pasted text to the saved file, with a reload in between."""
+"""The Script tab in a browser: a dialogue from the pasted text to the saved file, with a reload and another page."""
 
 import io
 from collections.abc import Callable
@@ -80,7 +80,7 @@ def text_offset(page: Page, number: int) -> float:
     return offset
 
 
-def test_dialogue_from_casting_to_download(
+def test_dialogue_from_casting_to_download_and_deletions_and_stops_of_another_page(
     chromium: Browser, serve: Serve, storage: Storage, actor: Actor, tmp_path: Path
 ) -> None:
     actor.hold(HELD, LATE)

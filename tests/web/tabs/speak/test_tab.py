@@ -350,6 +350,7 @@ def fill_in_and_speak(page: Page, engine: FakeEngine, adam: VoiceRecord, ben: Vo
     page.get_by_role("button", name="A news line").click()
     assert "library" in field.input_value()
     page.get_by_role("button", name="Speak", exact=True).click()
+    expect(page.locator(".rp-take-text").first).to_contain_text("library")
     wait_for(page, "player.finished")
     assert "library" in engine.asked[0][0], "the inserted example is spoken"
 
