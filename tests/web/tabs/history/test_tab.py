@@ -88,8 +88,7 @@ def list_and_search(page: Page) -> None:
 
 def play_download_and_star(page: Page) -> None:
     older = entry(page, "An older take.")
-    older.get_by_role("button", name="Play: An older take.").focus()
-    page.keyboard.press("Enter")
+    older.get_by_role("button", name="Play: An older take.").press("Enter")
     wait_for(page, f"player.length === {LENGTH} && player.position > 0")
     expect(older.get_by_role("button", name="Pause: An older take.")).to_be_visible()
     page.keyboard.press("Enter")
