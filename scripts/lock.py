@@ -24,9 +24,9 @@ def read_requirements(path: Path) -> list[Requirement]:
     return [Requirement(line) for line in lines if line and not line.startswith("-r")]
 
 
-def applies(wanted: Requirement) -> bool:
-    """Return whether this machine needs the package."""
-    return wanted.marker is None or wanted.marker.evaluate()
+def applies(wanted: Requirement, extras: frozenset[str] = frozenset()) -> bool:
+    """Return whether this machine needs the package. extras: of the package that requires it."""
+    return wanted.marker is None or any(wanted.marker.evaluate({"extra": extra}) for extra in {"", *extras})
 
 
 def is_installed(name: str) -> bool:
@@ -50,14 +50,10 @@ def locked() -> dict[str, str]:
         if (name, extras) in seen:
             continue
         seen.add((name, extras))
-        try:
-            found[name] = version(name).partition("+")[0]
-        except PackageNotFoundError:
+        if not is_installed(name):
             continue
-        for text in requires(name) or []:
-            inner = Requirement(text)
-            if inner.marker is None or any(inner.marker.evaluate({"extra": extra}) for extra in {"", *extras}):
-                open_.append(inner)
+        found[name] = version(name).partition("+")[0]
+        open_ += [inner for inner in map(Requirement, requires(name) or []) if applies(inner, extras)]
     return found
 
 

@@ -68,6 +68,8 @@ def check_every_tab(page: Page) -> None:
         expect(page.locator(panel)).to_be_visible()
     for size in (TABLET, LAPTOP, DESKTOP, PHONE):
         page.set_viewport_size(size)
+        width, room = page.evaluate("[document.scrollingElement.scrollWidth, window.innerWidth]")
+        assert width <= room, size["width"]
         assert page.evaluate(CUT_OFF) == [], size["width"]
         assert page.evaluate(COVERED) == [], size["width"]
         if size == PHONE:
