@@ -99,8 +99,13 @@ def speak(client: httpx.Client) -> Callable[..., httpx.Response]:
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """End each sentence after a few frames, without its words; for tests of what happens around the speech."""
-    monkeypatch.setattr(request, "frame_budget", lambda _text, _rate: FRAMES)
-    monkeypatch.setattr(request, "ATTEMPTS", 1)
+    end_turns_after(FRAMES, monkeypatch)
+
+
+def end_turns_after(frames: int, patch: pytest.MonkeyPatch) -> None:
+    """End each sentence after so many frames, and do not try it again."""
+    patch.setattr(request, "frame_budget", lambda _text, _rate: frames)
+    patch.setattr(request, "ATTEMPTS", 1)
 
 
 def metric(what: str, client: httpx.Client) -> float:

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from engine import Engine, request
+from engine import Engine
 from storage import Storage, VoiceLibrary
 from storage.repositories.voices.shared_voices import SampleVoice
 from storage.voices.sample_voices import install_samples
+from tests.api.conftest import end_turns_after
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.support.waiting import until
 from tests.web.conftest import PLAIN_HTTP_HOST, read_wav
@@ -37,8 +38,7 @@ def test_pick_speak_hear_download_stop_reload(
         pick(page, "Ben (sample)")
 
         with monkeypatch.context() as short:
-            short.setattr(request, "frame_budget", lambda _text, _rate: FRAMES)
-            short.setattr(request, "ATTEMPTS", 1)
+            end_turns_after(FRAMES, short)
             speak(page, "We walked along.")
             wait_for(page, "player.finished")
         heard = player(page)

@@ -18,9 +18,8 @@ from websockets.sync.client import ClientConnection, connect
 from api.speech import live
 from api.speech.reply import Reply
 from api.speech.stream import Part, Usage
-from engine import request
 from storage.api_keys import NewKey
-from tests.api.conftest import LONG, TEXT, Server, bearer, decode_audio, metric, same_sound
+from tests.api.conftest import LONG, TEXT, Server, bearer, decode_audio, end_turns_after, metric, same_sound
 from tests.paths import CLIP
 from tests.support.looping import run
 from tests.support.waiting import until
@@ -36,8 +35,7 @@ pytestmark = pytest.mark.usefixtures("short_turns")
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for other modules, with fewer frames: this one speaks many sentences."""
-    monkeypatch.setattr(request, "frame_budget", lambda _text, _rate: FRAMES)
-    monkeypatch.setattr(request, "ATTEMPTS", 1)
+    end_turns_after(FRAMES, monkeypatch)
 
 
 def spoken(server: Server) -> float:
