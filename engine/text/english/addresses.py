@@ -27,6 +27,7 @@ _STATES = {
     "WI": "Wisconsin", "WY": "Wyoming",
 }  # fmt: skip
 _MAY_BE_WORDS = "HI|MD|OK"  # without a postal code
+_DIRECTIONS = {"N": "North", "E": "East", "S": "South", "W": "West"}
 
 
 def _address(match: re.Match[str]) -> str:
@@ -46,6 +47,10 @@ ADDRESSES: tuple[Rule, ...] = (
     rule(r"(?i)\b(?:(?:https?|ftp)://|www\.)\S+", _address),
     rule(rf"\b[\w.+-]{{1,64}}@{_HOST}[A-Za-z]{{2,24}}\b", _address),
     rule(rf"\b{_HOST}(?:{_DOMAINS})\b(?:/\S*)?", _address),
-    rule(rf"(?<=[a-z.], )({'|'.join(_STATES)}) (\d{{5}})(?:-(\d{{4}}))?(?![\w-])", _state),
+    rule(rf"(?<=[\w.], )({'|'.join(_STATES)}) (\d{{5}})(?:-(\d{{4}}))?(?![\w-])", _state),
     rule(rf"(?<=[a-z.], )(?!{_MAY_BE_WORDS})({'|'.join(_STATES)})(?=[,.;)]|\s*\Z)", _state),
+    rule(
+        r"\b((?:Highway|Hwy|I|Interstate|Route|Rte|US)\.?[ -]\d{1,3} )([NESW])\b(?!')",
+        lambda match: match[1] + _DIRECTIONS[match[2]],
+    ),
 )

@@ -4,6 +4,7 @@ import re
 
 from engine.text.english.numbers import cardinal, digits, number, ordinal, year
 from engine.text.english.rules import NUMBER, SPELL, STOP, Rule, rule, spelled
+from engine.text.english.units import PER_UNITS, UNIT, unit_name
 
 CURRENCIES = {
     "$": ("dollar", "dollars", "cent", "cents"),
@@ -30,39 +31,13 @@ _AMOUNTS = {  # as in "$5M"
     "k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion", "t": "trillion",
     "tn": "trillion",
 }  # fmt: skip
-_UNITS = {
-    "km": "kilometers", "cm": "centimeters", "mm": "millimeters", "nm": "nanometers", "mi": "miles", "yd": "yards",
-    "ft": "feet", "m": "meters", "kg": "kilograms", "mg": "milligrams", "g": "grams", "lb": "pounds", "lbs": "pounds",
-    "oz": "ounces", "fl oz": "fluid ounces", "gal": "gallons", "qt": "quarts", "dl": "deciliters", "ml": "milliliters",
-    "l": "liters", "mol": "moles", "tbsp": "tablespoons", "tsp": "teaspoons", "kph": "kilometers per hour",
-    "mph": "miles per hour", "hz": "hertz", "khz": "kilohertz", "mhz": "megahertz", "ghz": "gigahertz",
-    "kb": "kilobytes", "mb": "megabytes", "gb": "gigabytes", "tb": "terabytes", "kbps": "kilobits per second",
-    "mbps": "megabits per second", "gbps": "gigabits per second", "kw": "kilowatts", "kwh": "kilowatt hours",
-    "W": "watts", "V": "volts", "mA": "milli amps", "mah": "milli amp hours", "Ω": "ohms", "db": "decibels",
-    "kj": "kilo joules", "kcal": "kilocalories",
-    "°c": "degrees celsius", "°f": "degrees fahrenheit", "°": "degrees", "s": "seconds", "ms": "milliseconds",
-    "sec": "seconds", "secs": "seconds", "min": "minutes", "mins": "minutes", "h": "hours", "hr": "hours",
-    "hrs": "hours", "yr": "years", "yrs": "years", "pts": "points", "sq ft": "square feet", "sq m": "square meters",
-    "sq mi": "square miles", "sq km": "square kilometers", "″": "inches",
-    "µm": "micrometers", "µg": "micrograms", "µl": "microliters", "µs": "microseconds",
-}  # fmt: skip
-# In the other case these are other words: "5G", "10 M", "iPhone 5S".
-_CASED = ("ms", "mA", "m", "g", "s", "h", "W", "V")
-_UNIT = "|".join((*_CASED, f"(?i:{'|'.join(sorted(map(re.escape, _UNITS.keys() - _CASED), key=len, reverse=True))})"))
 _LENGTH_OR_QUOTE = re.compile(
     r"(?P<feet>\b\d['′]\s?(?:1[01]|\d))[\"″]"
     r"|(?P<size>(?<![\w.,/'=+-])(?:[1-9]\d{0,2}(?:\.\d{1,3})?|(?:\d{1,2}[ -])?[1-9]/\d{1,2}))[\"″'′](?=-|\s[a-z])"
     r"|\"|(?P<opening>(?<!\w)'(?=\S))|'(?!\w)"
 )
 _MEASURED = re.compile(r"\s(?:above|and|apart|at|below|by|deep|from|high|in|long|of|on|or|tall|thick|to|wide|x)\b")
-_PLURAL_END = re.compile(r"(?<!u)s(?= per | celsius| fahrenheit|$)")
 _POWERS = {"squared": "square", "cubed": "cubic", "2": "square", "3": "cubic"}
-_PER = {
-    **{unit: unit for unit in "second minute hour day night week month year person head mile pound gallon".split()},
-    "sec": "second", "min": "minute", "h": "hour", "hr": "hour", "wk": "week", "mo": "month", "yr": "year",
-    "lb": "pound", "oz": "ounce", "kg": "kilogram", "km": "kilometer", "mb": "megabyte", "gb": "gigabyte",
-}  # fmt: skip
-
 _COUNTED = (
     "customers|downloads|followers|fans|likes|members|people|players|subscribers|users|views|viewers|visitors|words"
 )
@@ -71,6 +46,7 @@ _SIGNS = "".join(CURRENCIES)
 _ALONE = rf"(?<![\w.,:{_SIGNS}-])"
 _SIGN, _AMOUNT = f"[{_SIGNS}]", "|".join(_AMOUNTS)
 _SCALE = "(?:hundred|thousand|million|billion|trillion)"
+_PRICED = r"(\d|dollars?|euros?|pounds?|cents?|yen|rupees?|times?)"
 # Others may be dates, as "3/12".
 _PART = r"(?:[1-9]/(?:[2-9]|100?)|\d{1,2}/(?:32|64|16(?=[ -]inch)))"
 
@@ -122,27 +98,30 @@ def _part(fraction: str) -> str:
 
 def _fraction(match: re.Match[str]) -> str:
     amount = f"{number(match[1])} and {_part(match[2])}" if match[1] else _part(match[2])
-    return f"{amount} {_unit(match[3], one=not match[1])}" if match[3] else amount
+    return f"{amount} {unit_name(match[3], one=not match[1])}" if match[3] else amount
 
 
 def _feet(match: re.Match[str]) -> str:
     return f"{match[1] or match[3]} foot {match[2] or match[4]}"
 
 
-def _unit(written: str, *, one: bool) -> str:
-    unit = _UNITS.get(written) or _UNITS[written.lower()]
-    return _PLURAL_END.sub("", unit.replace("feet", "foot").replace("inches", "inch"), count=1) if one else unit
-
-
 def _measure(match: re.Match[str]) -> str:
     amount, power, per = match["amount"], match["power"], match["per"]
-    unit = _unit(match["unit"], one=match["hyphen"] is not None or amount == "1")
+    unit = unit_name(match["unit"], one=match["hyphen"] is not None or amount == "1")
     if per:
-        unit, below = f"{unit} per", _PER.get(per.lower()) or _unit(per, one=True)
+        unit, below = f"{unit} per", PER_UNITS.get(per.lower()) or unit_name(per, one=True)
         if power and below == "second":
             return f"{amount} {unit} second {power}"
-        return f"{amount} {unit} {_POWERS[power]} {below}" if power else f"{amount} {unit} {below}"
-    return f"{amount} {_POWERS[power]} {unit}" if power else f"{amount} {unit}"
+        return f"{amount} {unit} {_power(power)}{below}"
+    return f"{amount} {_power(power)}{unit}"
+
+
+def _power(power: str | None) -> str:
+    return f"{_POWERS[power]} " if power else ""
+
+
+def _hexadecimal(match: re.Match[str]) -> str:
+    return " ".join(digits(sign) if sign.isdigit() else spelled(sign) for sign in f"0X{match[1]}")
 
 
 def _whole(text: str) -> str:
@@ -207,16 +186,22 @@ MONEY: tuple[Rule, ...] = (
 )
 PER: tuple[Rule, ...] = (
     rule(
-        rf"(?i)(\d|dollars?|euros?|pounds?|cents?|yen|rupees?|times?) ?/ ?({'|'.join(_PER)})\b",
-        lambda match: f"{match[1]} per {_PER[match[2].lower()]}",
+        rf"(?i){_PRICED} ?/ ?({'|'.join(PER_UNITS)})\b",
+        lambda match: f"{match[1]} per {PER_UNITS[match[2].lower()]}",
     ),
-    rule(rf"\b(?i:per) ((?i:{'|'.join(_PER)}))\b{STOP}", lambda match: f"per {_PER[match[1].lower()]}"),
+    rule(
+        rf"{_PRICED} ?/ ?(?:(sq (?:ft|k?m|mi))|(ft|[ck]?m|mi)(?: ?(squared|cubed)|\^?([23])))\b",
+        lambda match: f"{match[1]} per {_power(match[4] or match[5])}{unit_name(match[2] or match[3], one=True)}",
+    ),
+    rule(rf"\b(?i:per) ((?i:{'|'.join(PER_UNITS)}))\b{STOP}", lambda match: f"per {PER_UNITS[match[1].lower()]}"),
 )
 INCHES: tuple[Rule, ...] = (
     rule(rf"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b{STOP}", _feet),
     rule(r"(?<=\d)([ -]?)in\.(?=[,;)]|\s+[a-z])", r"\1″"),
 )
 FRACTIONS: tuple[Rule, ...] = (
+    rule(r"(?<![\w/])(\d{2,3})/(\d{2,3})(?= ?mmHg\b)", r"\1 over \2"),
+    rule(r"(?i)(\bblood pressure (?:is|of|was) )(\d{2,3})/(\d{2,3})\b", r"\1\2 over \3"),
     rule(r"\b(\d+(?:\.\d+)?)(?:e([-−]?)|E(?:\+|([-−])))(\d{1,3})\b", r"\1 times 10 to the power of \2\3\4"),
     rule(r"(?<=\d)\s?/\s?(?=\d[\d.,]*+\s*=)", " divided by "),
     rule(r"(?<=\d)\s?[-–]\s?(?=\d[\d.,]*+\s*=)", " minus "),
@@ -228,19 +213,20 @@ FRACTIONS: tuple[Rule, ...] = (
     rule(r"(?<![\w.,/])(\d{1,3}\.\d{1,3})\s?/\s?(\d{1,3})\b(?!/|[.,]\d)", r"\1 out of \2"),  # ratings
     rule(
         rf"(?:(?<![\w.,/])(\d{{1,3}})(?:\s{{1,2}}|-))?(?<![\w.,/])({_PART})\b(?!/)"
-        rf"(?:[\s-]?({_UNIT})(?![\w/{SPELL}]){STOP})?",
+        rf"(?:[\s-]?({UNIT})(?![\w/{SPELL}]){STOP})?",
         _fraction,
     ),
 )
 MEASURES: tuple[Rule, ...] = (
-    rule(rf"(?<=\d)(\s?(?:%|{_UNIT})|[kKMB])\s?[-–]\s?(?=\d)", r"\1 to "),
+    rule(r"(?<=[A-Za-z])/(?=100 ?(?:g|km|mi|ml)\b)", " per "),
+    rule(rf"(?<=\d)(\s?(?:%|{UNIT})|[kKMB])\s?[-–]\s?(?=\d)", r"\1 to "),
     rule(
         rf"\b({NUMBER})([kKMB])(?=(?: to [\d.,]+[kKMB])?\s(?:[a-z]+\s)?(?:{_COUNTED})\b)",
         lambda match: f"{match[1]} {_AMOUNTS[match[2].lower()]}",
     ),
     rule(
         rf"(?:(?<![\w.,])|(?<=\dx))(?<![A-Z]-)(?P<amount>(?:{NUMBER}|\.\d+)(?: {_SCALE})?)"
-        rf"(?:\s|(?P<hyphen>-))?(?P<unit>{_UNIT})(?:/(?P<per>{_UNIT}|{'|'.join(_PER)})\b)?"
+        rf"(?:\s|(?P<hyphen>-))?(?P<unit>{UNIT})(?:/(?P<per>{UNIT}|{'|'.join(PER_UNITS)})\b)?"
         rf"(?: ?(?P<power>squared|cubed|(?<=[mt])[23]))?(?![\w{SPELL}])(?:(?<=°[CFcf])|(?!/[a-z])){STOP}",
         _measure,
     ),
@@ -251,6 +237,7 @@ ORDINALS: tuple[Rule, ...] = (
 )
 NUMBERS: tuple[Rule, ...] = (
     rule(r"(?<=[A-Za-z]-)\d[\d.]*(?:-\d[\d.]*)+", lambda match: match[0].replace("-", " ")),  # "Llama-3.1-8B"
+    rule(r"\b0x([\dA-Fa-f]{1,16})\b", _hexadecimal),
     rule(r"(?<=\d):(?=\d)", " to "),
     rule(r"(?<=\d)\s?[-–]\s?(?=\d)", " to "),
     rule(r"(?<![\w)%°])[-−](?=\.?\d)", " minus "),
