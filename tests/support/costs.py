@@ -1,13 +1,12 @@
-"""Processor time by test file and by test, including browsers and other child processes.
+"""Processor time by test file and by test, including browsers and all other processes that tests start.
 
-`make test ARGS="-p tests.support.costs"` prints the costliest ones at the end.
+`make test ARGS="-p tests.support.costs"` prints the costliest ones at the end. Needs Linux's control groups, and root.
 """
 
 import os
-import resource
-import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ import pytest
 
 SHOWN = int(os.environ.get("REPRISE_COSTS_SHOWN", 40))
 REST = "imports and collection"
-_TICKS = os.sysconf("SC_CLK_TCK")  # per second
+_ALL = Path("/sys/fs/cgroup")
+_FIRST_VERSION = _ALL / "cpuacct"  # of control groups; the second one has all controllers in one tree
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,14 +28,14 @@ class Costs:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._seconds: Counter[str] = Counter()  # by test
+        self._group = Group()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        self._seconds.setdefault(REST, round(processor_time()))
-        before = processor_time()
+        before = self._group.seconds()
+        self._seconds.setdefault(REST, round(before))
         found = yield
-        # A process whose parent is killed leaves the process tree, and its time is no longer counted.
-        self._seconds[item.nodeid] += max(0.0, processor_time() - before)
+        self._seconds[item.nodeid] += self._group.seconds() - before
         return found
 
     @pytest.hookimpl(optionalhook=True)
@@ -43,6 +43,7 @@ class Costs:
         self._seconds.update(getattr(node, "workeroutput", {}).get("costs", {}))
 
     def pytest_sessionfinish(self) -> None:
+        self._group.leave()
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput["costs"] = dict(self._seconds)
 
@@ -57,26 +58,30 @@ class Costs:
         terminalreporter.line(f"{self._seconds.total():8.1f}  in all")
 
 
-def processor_time() -> float:
-    """Processor time in seconds of this process, its ended children, and its running process tree."""
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + ended.ru_utime + ended.ru_stime + sum(map(_of_tree, _children(os.getpid())))
+class Group:
+    """A control group of this process and of all that it starts from now on, also those that end or are killed."""
 
+    def __init__(self) -> None:
+        self._folder = (_FIRST_VERSION if _FIRST_VERSION.is_dir() else _ALL) / f"reprise-{os.getpid()}"
+        try:
+            self._folder.mkdir()
+            self._enter(self._folder)
+        except OSError as error:
+            raise pytest.UsageError(f"Processor time is counted with control groups, as root on Linux: {error}") from error
 
-def _children(process: int) -> list[int]:
-    try:
-        return [
-            int(child)
-            for thread in Path(f"/proc/{process}/task").iterdir()
-            for child in (thread / "children").read_text().split()
-        ]
-    except OSError:  # the process has ended, or the system has no such files
-        return []
+    def seconds(self) -> float:
+        """Return the processor time of the group so far."""
+        if self._folder.parent == _FIRST_VERSION:
+            return int((self._folder / "cpuacct.usage").read_text()) / 1e9
+        usage = (self._folder / "cpu.stat").read_text().split()
+        return int(usage[usage.index("usage_usec") + 1]) / 1e6
 
+    def leave(self) -> None:
+        """Return this process to the group of all; the own one goes unless a process that was started is still there."""
+        self._enter(self._folder.parent)
+        with suppress(OSError):
+            self._folder.rmdir()
 
-def _of_tree(process: int) -> float:
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return sum(map(int, fields[11:15])) / _TICKS + sum(map(_of_tree, _children(process)))
+    @staticmethod
+    def _enter(folder: Path) -> None:
+        (folder / "cgroup.procs").write_text(str(os.getpid()))
