@@ -221,8 +221,8 @@ MEASURES: tuple[Rule, ...] = (
     rule(r"(?<=[A-Za-z])/(?=100 ?(?:g|km|mi|ml)\b)", " per "),
     rule(rf"(?<=\d)(\s?(?:%|{UNIT})|[kKMB])\s?[-–]\s?(?=\d)", r"\1 to "),
     rule(
-        rf"\b({NUMBER})([kKMB])(?=(?: to [\d.,]+[kKMB])?\s(?:[a-z]+\s)?(?:{_COUNTED})\b)",
-        lambda match: f"{match[1]} {_AMOUNTS[match[2].lower()]}",
+        rf"\b({NUMBER})(?:([kKmMB])(?=(?: to [\d.,]+[kKmMB])?\s(?:[a-z]+\s)?(?:{_COUNTED})\b)|\s?([bmt]n)\b)",
+        lambda match: f"{match[1]} {_AMOUNTS[(match[2] or match[3]).lower()]}",
     ),
     rule(
         rf"(?:(?<![\w.,])|(?<=\dx))(?<![A-Z]-)(?P<amount>(?:{NUMBER}|\.\d+)(?: {_SCALE})?)"

@@ -47,7 +47,8 @@ UNIT = f"{_any_of(_CASED)}|(?i:{_any_of(_UNITS.keys() - _CASED)})"
 PER_UNITS = {
     **{unit: unit for unit in "second minute hour day night week month year person head mile pound gallon".split()},
     "sec": "second", "min": "minute", "h": "hour", "hr": "hour", "wk": "week", "mo": "month", "yr": "year",
-    "lb": "pound", "oz": "ounce", "kg": "kilogram", "km": "kilometer", "mb": "megabyte", "gb": "gigabyte",
+    "lb": "pound", "oz": "ounce", "kg": "kilogram", "km": "kilometer", "gal": "gallon", "mb": "megabyte",
+    "gb": "gigabyte",
 }  # fmt: skip
 _PLURAL_END = re.compile(r"(?<!u)s(?= per | of | celsius| fahrenheit|$)")
 

@@ -231,6 +231,8 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
          "twenty five degrees celsius , twenty per thousand , number five , five micrometers , three microseconds"),
         ("2^10, m^2", "two to the power of ten , m squared"),
         ("10M views, 2.5k followers, a 5k run", "ten million views , two point five thousand followers , a five k run"),
+        ("1.5m people, 3bn users, 2 mn", "one point five million people , three billion users , two million"),
+        ("$3.50/gal", "three dollars and fifty cents per gallon"),
         ("50k-100k people, 5k–10k, Llama-3.1-8B",
          "fifty thousand to one hundred thousand people , five k to ten k , llama three point one eight B"),
         ("1 000 000 or €1.234,56",
