@@ -4,6 +4,7 @@
 """
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -32,8 +33,8 @@ class Costs:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self._seconds.setdefault(REST, round(time.process_time()))
         before = self._group.seconds()
-        self._seconds.setdefault(REST, round(before))
         found = yield
         self._seconds[item.nodeid] += self._group.seconds() - before
         return found
@@ -67,7 +68,9 @@ class Group:
             self._folder.mkdir()
             self._enter(self._folder)
         except OSError as error:
-            raise pytest.UsageError(f"Processor time is counted with control groups, as root on Linux: {error}") from error
+            raise pytest.UsageError(
+                f"Processor time is counted by control groups, as root on Linux: {error}"
+            ) from error
 
     def seconds(self) -> float:
         """Return the processor time of the group so far."""
@@ -77,7 +80,7 @@ class Group:
         return int(usage[usage.index("usage_usec") + 1]) / 1e6
 
     def leave(self) -> None:
-        """Return this process to the group of all; the own one goes unless a process that was started is still there."""
+        """Return this process to the group of all. The own one goes unless a process is still in it."""
         self._enter(self._folder.parent)
         with suppress(OSError):
             self._folder.rmdir()
