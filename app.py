@@ -26,7 +26,7 @@ from cli.context import CommandContext, context_of, model_notices, require
 from cli.keys import keys
 from cli.library import library
 from cli.speak import speak
-from cli.terminal import exit_on_error, say
+from cli.terminal import escape_unprintable, exit_on_error, say
 from cli.voices import voices
 from studio.engines.zero_gpu import prepare as prepare_zero_gpu
 from studio.packages import MCP
@@ -167,4 +167,5 @@ main.add_typer(library, name="library")
 
 
 if __name__ == "__main__":
+    escape_unprintable()
     main()

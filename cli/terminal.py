@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import Any, TextIO
 
 import typer
@@ -15,14 +17,25 @@ from engine.errors import DatabaseUnavailable, RepriseError
 
 @contextmanager
 def exit_on_error() -> Iterator[None]:
-    """Print an error as one sentence, with a database's details on a second line, and exit with status 1."""
+    """Print an error as one sentence, with a database's details on a second line, and exit with status 1.
+
+    A reader that has closed the pipe, such as `head`, is left to Typer, which exits without a message.
+    """
     try:
         yield
+    except BrokenPipeError:
+        raise
     except (RepriseError, OSError) as error:
-        say(str(error))
+        say(_sentence(error))
         if isinstance(error, DatabaseUnavailable) and error.detail:
             say(error.detail)
         raise typer.Exit(1) from error
+
+
+def escape_unprintable() -> None:
+    """Print characters that standard output cannot encode as escapes, as on standard error, instead of failing."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def say(text: str) -> None:
@@ -76,3 +89,11 @@ def on_ctrl_c(stop: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _sentence(error: Exception) -> str:
+    """Return an error as a sentence; one of the system with its file and without its number."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    return f"{where}{error.strerror}."
