@@ -111,7 +111,7 @@ def _check_loudness(lufs: float | None) -> None:
 
 def _check_request(output: Path, voice: str | None, reference: Path | None) -> None:
     """Check the request before a model is loaded. Raises InvalidInput, InvalidOption."""
-    if (voice is None) == (reference is None):
+    if bool(voice) == (reference is not None):
         raise InvalidInput("Say whose voice it is: either --voice NAME, or --reference CLIP with --transcript “…”.")
     if reference:
         check_regular(reference, MAX_CLIP_FILE_BYTES)

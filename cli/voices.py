@@ -65,19 +65,21 @@ def add(
 ) -> None:
     """Create a voice from a clip and save it."""
     command = context_of(context, model=model, device=device, database=database)
+    from engine.voice import clean_name
     from studio.voices.consents import agreed_by
     from studio.voices.languages import clean_language
     from studio.voices.voice_maker import voice_language
 
     with exit_on_error():
         check_regular(clip, MAX_CLIP_FILE_BYTES)
+        name = clean_name(name)
         language = clean_language(language)
         if not consent and not (is_terminal(sys.stdin) and typer.confirm(CONSENT_QUESTION, err=True)):
             raise InvalidInput("A voice can be saved only when its speaker has agreed: say so with --consent.")
+        consented = agreed_by(speaker or name)
         command.check_words(transcript, "Give the words spoken in the clip with --transcript “…”.")
         with command.library() as library, command.engine() as engine:
             spoken = voice_language(engine, language)
-            consented = agreed_by(speaker or name)
             made = engine.encode_voice(name, [(clip, transcript)], language=spoken, consent=consented)
             say(" ".join([f"Saved “{library.add(made.voice).name}”.", *map(str, made.notes)]))
 

@@ -216,6 +216,7 @@ def test_special_and_large_files_are_rejected_before_loading(run: Run, arguments
     ("arguments", "says"),
     [
         ([], "either --voice NAME, or --reference"),
+        (["--voice", ""], "either --voice NAME, or --reference"),
         (["--voice", "Anna", "--reference", CLIP, "--transcript", WORDS], "either --voice NAME, or --reference"),
         (["--reference", CLIP], "--transcript"),
         (["--voice", "Anna", "-o", "out.aiff"], "use .wav, .flac"),
@@ -289,6 +290,8 @@ def test_voices_are_added_renamed_exported_deleted_and_imported(run: Run) -> Non
     assert_rejected(run("voices", "add", "Anna", CLIP, "--transcript", WORDS), "agreed")
     assert run("voices", "add", "Anna", CLIP, "--transcript", WORDS, "--consent", "--speaker", "A. B.").exit_code == 0
     assert_rejected(run("voices", "add", "anna", CLIP, "--transcript", WORDS, "--consent"), "anna")
+    long = run("voices", "add", "A" * 300, CLIP, "--transcript", WORDS, "--consent", "--model", "nowhere/at/all")
+    assert_rejected(long, "A voice's name can have 80 characters; this one has 300.")
     assert listed_names(run("voices", "list")) == ["Anna"]
     assert run("voices", "rename", "Anna", "Zoë / 1").exit_code == 0
     assert run("voices", "list", "zoe").stdout.startswith("Zoë / 1\t")
