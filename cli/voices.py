@@ -118,10 +118,11 @@ def export(
     """Write a voice to one portable file."""
     command = context_of(context, database=database)
     from engine.voice import VOICE_FILE_SUFFIX
+    from studio.file_names import short_stem
 
     with exit_on_error(), command.library() as library:
         record = library.find(name)
-        path = output or Path(record.name.replace(os.sep, "-") + VOICE_FILE_SUFFIX)
+        path = output or Path(short_stem(record.name.replace(os.sep, "-")) + VOICE_FILE_SUFFIX)
         if output is None and path.exists():
             raise InvalidInput(f"There is a {path} already; name another file with -o.")
         write(path, library.export_voice(record.id), VOICE)

@@ -305,6 +305,10 @@ def test_voices_are_added_renamed_exported_deleted_and_imported(run: Run) -> Non
     assert voice.consent.who == "A. B."
     assert_rejected(run("voices", "export", "Zoë / 1"), "already")
 
+    assert run("voices", "rename", "Zoë / 1", "😀" * 80).exit_code == 0
+    assert run("voices", "export", "😀" * 80).exit_code == 0
+    assert run("voices", "rename", "😀" * 80, "Zoë / 1").exit_code == 0
+
     assert run("voices", "delete", "Zoë / 1", input="n\n").exit_code == 1
     assert listed_names(run("voices", "list")) == ["Zoë / 1"]
     assert run("voices", "delete", "Zoë / 1", "--yes").exit_code == 0

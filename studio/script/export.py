@@ -16,7 +16,7 @@ from engine.audio.output.concatenate import FileFormat, TakeAudio, concatenate_t
 from engine.audio.output.encode import RATES
 from engine.audio.output.mastering import master
 from engine.errors import InvalidInput
-from studio.file_names import safe_file_name, take_file_name
+from studio.file_names import safe_file_name, short_stem, take_file_name
 from studio.provenance.provenance import Provenance
 
 if TYPE_CHECKING:
@@ -144,4 +144,4 @@ def _written(write: Callable[[BinaryIO], None]) -> BinaryIO:
 
 def _card_name(card: CardRecord, format: FileFormat) -> str:
     title = take_file_name(card.speaker or "", card.text).removeprefix(" – ")
-    return safe_file_name(f"{card.position + 1:04} {title}.{format}")
+    return safe_file_name(f"{card.position + 1:04} {short_stem(title)}.{format}")

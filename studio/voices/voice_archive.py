@@ -12,7 +12,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from engine.errors import InvalidInput, RepriseError, VoiceNotFound
 from engine.voice import MAX_FILE_BYTES, VOICE_FILE_SUFFIX
-from studio.file_names import safe_file_name
+from studio.file_names import safe_file_name, short_stem
 
 if TYPE_CHECKING:
     from storage import VoiceLibrary, VoiceRecord
@@ -149,7 +149,7 @@ def write_voice_archive(file: BinaryIO, library: VoiceLibrary, voices: Sequence[
 
 def _unique_name(name: str, names: set[str]) -> str:
     """Return a file name that is not in `names`, ignoring case, and add it to them."""
-    stem = safe_file_name(name)
+    stem = short_stem(safe_file_name(name))
     number, new = 1, stem
     while new.casefold() in names:
         number += 1
