@@ -35,6 +35,7 @@ from web.http.routes import AllowedRoutes, RouteKind
 from web.http.startup_token import TOKEN_PARAMETER, StartupToken
 from web.http.static_cache import StaticCache
 from web.identity.addresses import client_address
+from web.identity.hub_sign_in import answer_sign_in
 from web.limits.concurrency import ConcurrencyLimiter, TooManyCalls
 from web.ui import page_version
 
@@ -153,7 +154,7 @@ class Gate:
             return error_response(421, UNKNOWN_HOST, headers)
         if kind is None:
             return error_response(404, NOTHING, headers)
-        visit = kind == "page" and is_navigation(scope["method"], headers, framed=policy.framed)
+        visit = kind in ("page", "hub_sign_in") and is_navigation(scope["method"], headers, framed=policy.framed)
         if kind != "file" and not visit and is_cross_origin(headers, scheme=scope.get("scheme", "http")):
             return error_response(403, FOREIGN, headers)
         if kind == "start" and not is_local_request(scope, headers):
@@ -190,6 +191,8 @@ class Gate:
                 async with self._streams.enter(address):
                     ended = self._calls_of_page.session_not_found(scope) if self._calls_of_page else None
                     await (ended or self._app)(scope, receive, send)
+            case "hub_sign_in":
+                await answer_sign_in(self._app, scope, receive, send)
             case "page" if self._policy.token:
                 await self._app(scope, receive, _with_cookie(send, self._policy.token.cookie(scope)))
             case _:

@@ -16,7 +16,9 @@ from web.downloads.links import PATH_PREFIX
 from web.http import alive
 from web.ui import modules
 
-RouteKind = Literal["page", "static", "start", "call", "stream", "upload", "login", "logout", "file", "api"]
+RouteKind = Literal[
+    "page", "static", "start", "call", "stream", "upload", "login", "hub_sign_in", "logout", "file", "api"
+]
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ _ACCOUNTS = (
     _route(("GET",), r"/logout", "logout"),
 )
 _HUB = (
-    _route(("GET",), r"/login/(huggingface|callback)", "page"),
+    _route(("GET",), r"/login/(huggingface|callback)", "hub_sign_in"),
     _route(("GET",), r"/logout", "logout"),
 )
 
