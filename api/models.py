@@ -46,7 +46,7 @@ async def list_models(request: Request) -> ModelList:
     return ModelList(data=[_model(context, name) for name in names], models=[ModelName(id=name) for name in names])
 
 
-@router.get("/v1/models/{model:path}", operation_id="retrieve_model", responses=documented(404))
+@router.get("/v1/models/{model:name}", operation_id="retrieve_model", responses=documented(404))
 async def retrieve_model(model: str, request: Request) -> Model:
     """Describe a model."""
     context = context_of(request)

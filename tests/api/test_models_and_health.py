@@ -21,6 +21,15 @@ def test_loaded_model_has_several_names(client: httpx.Client) -> None:
     assert unknown.json()["error"]["code"] == "model_not_found"
 
 
+def test_final_slash_leads_to_the_list(client: httpx.Client) -> None:
+    for path in ("/v1/models", "/v1/audio/models", "/v1/audio/voices"):
+        led = client.get(f"{path}/")
+        assert (led.status_code, led.headers.get("location")) == (
+            307,
+            f"{client.base_url}{path}".replace("//v1", "/v1"),
+        )
+
+
 def test_health_needs_no_key(client: httpx.Client, server: Server) -> None:
     with server.key():
         for path in ("/health/live", "/health/ready", "/health"):
@@ -42,6 +51,8 @@ def test_health_answers_head_requests(client: httpx.Client) -> None:
         ("HEAD", "/v1/models", "GET"),
         ("PUT", "/mcp", "POST"),
         ("DELETE", "/health/live", "GET, HEAD"),
+        ("TRACE", "/v1/audio/speech", "POST"),
+        ("BREW", "/v1/audio/voices", "GET, POST"),
     ],
 )
 def test_other_methods_are_refused_with_those_allowed(
@@ -51,6 +62,7 @@ def test_other_methods_are_refused_with_those_allowed(
     assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
     if method != "HEAD":
         assert refused.json()["error"]["type"] == "invalid_request_error"
+        assert "x-request-id" in refused.headers
 
 
 def test_preflight_gets_no_permission(client: httpx.Client) -> None:

@@ -23,7 +23,7 @@ RouteKind = Literal[
 
 @dataclass(frozen=True)
 class _Route:
-    methods: tuple[str, ...]
+    methods: tuple[str, ...] | None  # None: all
     path: re.Pattern[str]
     kind: RouteKind
 
@@ -31,7 +31,7 @@ class _Route:
 _GET = ("GET", "HEAD")
 
 
-def _route(methods: tuple[str, ...], path: str, kind: RouteKind) -> _Route:
+def _route(methods: tuple[str, ...] | None, path: str, kind: RouteKind) -> _Route:
     return _Route(methods, re.compile(path), kind)
 
 
@@ -50,13 +50,7 @@ _ROUTES = (
     _route(_GET, rf"{re.escape(PATH_PREFIX)}[\w.-]{{1,2000}}", "file"),
 )
 # The API's application does its own routing, and refuses the methods that it does not have.
-_API_ROUTES = (
-    _route(
-        ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
-        r"/v1(/.*)?|/audio/voices|/mcp|/health(/live|/ready)?|/metrics",
-        "api",
-    ),
-)
+_API_ROUTES = (_route(None, r"/v1(/.*)?|/audio/voices|/mcp|/health(/live|/ready)?|/metrics", "api"),)
 _ACCOUNTS = (
     _route(("POST",), r"/login/?", "login"),
     _route(("GET",), r"/logout", "logout"),
@@ -82,8 +76,8 @@ class AllowedRoutes:
         """Return the kind of a request; None for an unknown route."""
         # Some proxies strip their root path, others do not; download links have a prefix of their own.
         paths = {path, self.without_root(path)}
-        found = (each.kind for each in self._routes if method in each.methods and any(map(each.path.fullmatch, paths)))
-        return next(found, None)
+        matching = (each for each in self._routes if each.methods is None or method in each.methods)
+        return next((each.kind for each in matching if any(map(each.path.fullmatch, paths))), None)
 
     def without_root(self, path: str) -> str:
         """Return a path without the proxy's root path."""
