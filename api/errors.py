@@ -60,6 +60,9 @@ _KINDS: tuple[tuple[type[RepriseError], int, str, str | None], ...] = (
     (DatabaseUnavailable, 503, "server_error", "library_unavailable"),
 )
 CLIENT_GONE = 499  # never sent
+NOT_JSON = "The body is not JSON."
+_UNREADABLE_BODY = "There was an error parsing the body"  # FastAPI's words, for JSON that is not UTF-8 among others
+_NOT_AN_OBJECT = ("model_type", "model_attributes_type", "dict_type")  # pydantic's, which name its classes
 _BUSY_SECONDS = 1  # until a client may try again
 
 
@@ -148,6 +151,8 @@ def install(app: FastAPI, routers: Iterable[APIRouter] = ()) -> None:
     async def on_http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         headers = dict(error.headers or {})
+        if error.detail == _UNREADABLE_BODY and content_type(request).endswith("json"):
+            return refusal(400, NOT_JSON)
         if error.status_code == 405:
             headers["Allow"] = _allowed_methods([*app.routes, *included], request.scope)
         return refusal(error.status_code, str(error.detail), headers)
@@ -183,10 +188,12 @@ def invalid_detail(errors: Any) -> ErrorDetail:
     """Describe why a body is invalid. errors: from pydantic."""
     first = errors[0]
     if first["type"] == "json_invalid":  # its place is an offset
-        return ErrorDetail(message="The body is not JSON.", type="invalid_request_error")
+        return ErrorDetail(message=NOT_JSON, type="invalid_request_error")
     place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
     why = first["msg"].removeprefix("Value error, ")
     if why.startswith("Expected UploadFile"):  # FastAPI's words
         why = "send it as an uploaded file"
+    elif first["type"] in _NOT_AN_OBJECT:
+        why = "Input should be an object"
     message = f"{place or 'The request'}: {why}."
     return ErrorDetail(message=message, type="invalid_request_error", param=place or None)

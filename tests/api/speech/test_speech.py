@@ -319,14 +319,29 @@ def test_other_bodies_are_rejected(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        ("/v1/audio/speech", b"[]", "The request: Input should be an object."),
+        ("/v1/audio/speech/batch", b"null", "The request: Input should be an object."),
+        ("/v1/audio/speech/batch", b'{"items": [5]}', "items.0: Input should be an object."),
+        ("/v1/tts", b'"Hi."', "The request: Input should be an object."),
+    ],
+)
+def test_values_that_are_no_objects_are_named(client: httpx.Client, path: str, body: bytes, expected: str) -> None:
+    refused = client.post(path, content=body, headers={"Content-Type": "application/json"})
+    assert (refused.status_code, refused.json()["error"]["message"]) == (400, expected)
+
+
+@pytest.mark.parametrize(
     "path",
     ["/v1/audio/speech", "/v1/audio/speech/batch", "/v1/audio/voice_consents/consent", "/v1/references/update"],
 )
 def test_malformed_json_is_named(client: httpx.Client, path: str) -> None:
-    refused = client.post(path, content=b'{"items": x}', headers={"Content-Type": "application/json"})
-    assert refused.status_code == 400
-    error = refused.json()["error"]
-    assert (error["message"], error["param"]) == ("The body is not JSON.", None)
+    for body in (b'{"items": x}', b'{"items": "\xff"}'):
+        refused = client.post(path, content=body, headers={"Content-Type": "application/json"})
+        assert refused.status_code == 400
+        error = refused.json()["error"]
+        assert (error["message"], error["param"]) == ("The body is not JSON.", None)
 
 
 @SHORT
