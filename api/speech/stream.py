@@ -221,7 +221,7 @@ class EncodedSpeech:
         shift = self.usage.seconds - chunk.start / rate / speed
         return [
             SpokenWord(
-                word=word.text, start=round(word.start / speed + shift, 3), end=round(word.end / speed + shift, 3)
+                word=word.text, start=_rounded(word.start / speed + shift), end=_rounded(word.end / speed + shift)
             )
             for word in chunk.words
         ]
@@ -242,3 +242,8 @@ class EncodedSpeech:
     def _put(self, part: Part | Exception | None) -> None:
         with suppress(RuntimeError):  # the server has stopped and its loop is closed
             self._loop.call_soon_threadsafe(self._parts.put_nowait, part)
+
+
+def _rounded(seconds: float) -> float:
+    """Round to milliseconds. A difference of two equal times can be less than zero by a rounding error."""
+    return round(seconds, 3) + 0.0  # never -0.0

@@ -7,7 +7,7 @@ from api.speech.stream import EncodedSpeech, SpokenWord, Usage
 from engine.audio import to_int16
 from engine.audio.output.stream import StreamEncoder
 from engine.engine import SpeakOptions
-from engine.request import AudioChunk
+from engine.request import AudioChunk, WordTime
 from tests.support.fake_engine import FRAME, SAMPLE_RATE, FakeSpeech, Script, buzz
 from tests.support.looping import run
 
@@ -68,3 +68,17 @@ def test_interrupted_segment_after_a_pause_is_sent_once(monkeypatch: pytest.Monk
     levels = np.frombuffer(data, "<i2")[::FRAME]
     assert np.array_equal(levels[levels > 0], to_int16(np.array([0.5, 0.25, 0.125], np.float32)))
     assert usage.frames == 3
+
+
+def test_first_word_does_not_start_at_minus_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sum of the chunks' lengths in seconds is less than that of their samples by a rounding error."""
+    length, chunks = 3, 6
+    silence = np.zeros(length, np.float32)
+    told = (WordTime("word", 0.0, 0.1, 0, 0),)
+    sent = [AudioChunk(silence, start * length, 1, 0.0, 0, 1, "word") for start in range(chunks)]
+    words = AudioChunk(np.zeros(0, np.float32), chunks * length, 0, 0.0, 0, 1, "word", words=told)
+    chunk = iter([*sent, words])
+    monkeypatch.setattr(Spoken, "__next__", lambda _: next(chunk))
+    _, usage, (word,) = run(lambda: spoken(as_whole=False))
+    assert usage.seconds < chunks * length / SAMPLE_RATE
+    assert str(word.start) == "0.0"
