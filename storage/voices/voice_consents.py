@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.voice import MAX_LANGUAGE, check_text, clean_name
+from engine.errors import InvalidInput, InvalidName
+from engine.voice import MAX_LANGUAGE, MAX_NAME, check_text, clean_name
 from storage.database import Database
 from storage.repositories import owner_deletions
 from storage.repositories.voices import voice_consents
@@ -29,10 +30,10 @@ class VoiceConsents:
     ) -> ConsentRecord:
         """Store a recording, the bytes of a file. Names need not be unique.
 
-        deletion_token: from `Storage.deletion_token`. Raises InvalidName, InvalidInput, OwnerDeleted.
+        deletion_token: from `Storage.deletion_token`. Raises InvalidInput, OwnerDeleted.
         """
         check_text(language, "language", MAX_LANGUAGE)
-        cleaned = clean_name(name)
+        cleaned = _consent_name(name)
         with self._database.storing([recording]) as (stored,), self._database.write() as session:
             owner_deletions.refuse_deleted(session=session, owner=owner, before=deletion_token)
             return voice_consents.create(
@@ -60,8 +61,8 @@ class VoiceConsents:
             return voice_consents.recording(session=session, consent_id=consent_id, owner=checked_owner(owner))
 
     def rename(self, consent_id: str, name: str, *, owner: str = LOCAL) -> ConsentRecord:
-        """Change a consent's label. Raises InvalidName."""
-        cleaned = clean_name(name)
+        """Change a consent's label. Raises InvalidInput."""
+        cleaned = _consent_name(name)
         with self._database.replace() as session:
             return voice_consents.rename(
                 session=session, consent_id=consent_id, name=cleaned, owner=checked_owner(owner)
@@ -72,6 +73,16 @@ class VoiceConsents:
         self._database.delete(
             lambda session: voice_consents.remove(session=session, consent_id=consent_id, owner=checked_owner(owner))
         )
+
+
+def _consent_name(name: str) -> str:
+    """Return a consent's name, cleaned like that of a voice. Raises InvalidInput."""
+    try:
+        return clean_name(name)
+    except InvalidName as error:
+        raise InvalidInput(
+            f"A consent needs a name of at most {MAX_NAME} characters, without control characters."
+        ) from error
 
 
 __all__ = ["ConsentRecord", "VoiceConsents"]

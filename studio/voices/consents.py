@@ -41,7 +41,7 @@ def record_consent(storage: Storage, name: str, language: str, recording: bytes,
 
     language: a tag or an English name.
 
-    Raises UnusableReference for a file that cannot be decoded, InvalidName, InvalidInput, OwnerDeleted.
+    Raises UnusableReference for a file that cannot be decoded, InvalidInput, OwnerDeleted.
     """
     tag = clean_language(language)
     deletion_token = storage.deletion_token(owner=owner)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ConsentNotFound, InvalidInput, InvalidName
+from engine.errors import ConsentNotFound, InvalidInput
 from storage import Storage
 from storage.database import Database
 
@@ -70,8 +70,10 @@ def test_deleted_recording_leaves_no_bytes(tmp_path: Path) -> None:
 
 
 def test_invalid_consent_is_rejected(storage: Storage) -> None:
-    with pytest.raises(InvalidName):
+    with pytest.raises(InvalidInput, match="A consent needs a name"):
         storage.consents.add("", "en", SOUND)
+    with pytest.raises(InvalidInput, match="A consent needs a name"):
+        storage.consents.rename("0" * 32, "a" * 81)
     with pytest.raises(InvalidInput):
         storage.consents.add("Anna", "e" * 36, SOUND)
     assert storage.consents.list() == []
