@@ -202,7 +202,9 @@ async def add_reference(
     return ReferenceDone(reference_id=record.name)
 
 
-@router.post("/v1/references/update", operation_id="fish_rename_reference", responses=documented(403, 404, 409, 415))
+@router.post(
+    "/v1/references/update", operation_id="fish_rename_reference", responses=documented(403, 404, 408, 409, 413, 415)
+)
 async def rename_reference(asked: ReferenceToRename, request: Request) -> ReferenceRenamed:
     """Rename a voice."""
     context, caller = context_of(request), caller_of(request)
@@ -212,7 +214,9 @@ async def rename_reference(asked: ReferenceToRename, request: Request) -> Refere
     return ReferenceRenamed(old_reference_id=asked.old_reference_id, new_reference_id=record.name)
 
 
-@router.delete("/v1/references/delete", operation_id="fish_delete_reference", responses=documented(403, 404, 415))
+@router.delete(
+    "/v1/references/delete", operation_id="fish_delete_reference", responses=documented(403, 404, 408, 413, 415)
+)
 async def delete_reference(asked: ReferenceToDelete, request: Request) -> ReferenceDone:
     """Delete a voice."""
     context, caller = context_of(request), caller_of(request)

@@ -29,6 +29,8 @@ def test_every_operation_is_documented(client: httpx.Client) -> None:
         if "health" not in name:
             assert {"400", "401", "429", "500", "503"} <= set(operation["responses"]), name
             assert "422" not in operation["responses"], name
+        if "requestBody" in operation:
+            assert {"408", "413", "415"} <= set(operation["responses"]), name
 
 
 def test_document_says_which_operations_need_a_key(client: httpx.Client, server: Server) -> None:
