@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from studio.provenance.watermark import Watermark
     from studio.speech_service import VoiceChoice
 
-NOT_WHOLE = 'lufs: loudness is measured over the whole file, so it needs "stream": false or a batch.'
+NOT_WHOLE = 'lufs: loudness is measured over the whole file, so it needs "stream": false without events, or a batch.'
 BINARY = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in MEDIA_TYPES.values()}  # for OpenAPI
 
 

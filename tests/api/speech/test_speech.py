@@ -274,7 +274,7 @@ def test_empty_clip_is_rejected(client: httpx.Client) -> None:
         ({"language": "fr"}, 400, "English only, not “fr”"),
         ({"timestamp_granularities": ["word"]}, 400, "ask for them with stream_format “sse”"),
         ({"lufs": -16}, 400, "lufs: loudness is measured over the whole file"),
-        ({"lufs": -16, "stream": False, "stream_format": "sse"}, 400, "lufs: loudness is measured over the whole file"),
+        ({"lufs": -16, "stream": False, "stream_format": "sse"}, 400, 'it needs "stream": false without events'),
         ({"lufs": 0, "stream": False}, 400, "lufs: "),
         ({"ref_audio": "https://example.org/a.wav", "ref_text": "Hi."}, 400, "send the clip as a data URL"),
         ({"ref_audio": "data:audio/wav;base64,!", "ref_text": "Hi."}, 400, "does not hold base64"),
