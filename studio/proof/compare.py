@@ -18,6 +18,11 @@ _SIGN = r"(?:°(?:[cf]\b)?|[\p{Sc}%&@+=§])"  # read as a word
 _TOKEN = regex.compile(rf"{_ALONE}|(?:(?!{_ALONE})\S)+")
 _WORD = regex.compile(rf"{_ALONE}|{_SIGN}|(?:(?!{_ALONE})[^\W_])+")
 _FIGURE = regex.compile(rf"\p{{N}}|{_SIGN}")
+# Within numbers, as in "7:30", "1,234", "10 000" and "555-1234": recognisers leave it out, or write another one.
+_SEPARATOR = regex.compile(r"(?<=\d)[,:\s](?=\d)|(?<=\b\d{3})-(?=\d{4}\b)")
+_TIME = regex.compile(r"\b\d{1,2}:\d{2}\b")
+_POINT_OF_TIME = regex.compile(r"(?<=\b\d{1,2})\.(?=\d{2}\b)")
+_SPELLINGS = {"ok": "okay"}
 
 
 @dataclass(frozen=True)
@@ -45,16 +50,17 @@ def compare(text: str, transcript: str, language: str = "") -> Comparison:
     """Compare a text with its transcript, ignoring case, punctuation, accents and the spelling of numbers.
 
     Words that are only split differently are equal ("good bye", "goodbye"). Style tags and pauses are not words.
-    English numbers and abbreviations are written out; in other languages a number in digits is equal to any words in
-    its place. language: a tag or an English name; "" if unknown: the better of both comparisons.
+    English numbers, units and abbreviations are written out; in other languages, digits are equal to any words
+    in its place. language: a tag or an English name; "" if unknown: the better of both comparisons.
     """
     tag = language_tag(language)
     readings = (True, False) if not tag else (tag == "en",)
-    found = (_compared(_words(blank_tags(text), english), _words(transcript, english)) for english in readings)
+    found = (_compared(blank_tags(text), transcript, english) for english in readings)
     return min(found, key=lambda comparison: comparison.word_error)
 
 
-def _compared(truth: Sequence[_Word], guess: Sequence[_Word]) -> Comparison:
+def _compared(text: str, transcript: str, english: bool) -> Comparison:
+    truth, guess = _words(text, english), _words(transcript, english)
     if not truth:
         return Comparison(float(bool(guess)), ())
     errors, marks = 0, set[int]()
@@ -62,10 +68,27 @@ def _compared(truth: Sequence[_Word], guess: Sequence[_Word]) -> Comparison:
     for a, b, c, d in _differences(said, heard):
         if "".join(said[a:b]) == "".join(heard[c:d]) or _same_number(said[a:b], heard[c:d]):
             continue
+        if english and _read_alike(_around(text, truth, a, b), _around(transcript, guess, c, d)):
+            continue
         errors += max(b - a, d - c)
         marks |= set(range(a, b)) or {max(0, a - 1)}
     spans = sorted({(truth[at].start, truth[at].end) for at in marks if at < len(truth)})
     return Comparison(errors / len(truth), tuple(spans))
+
+
+def _around(text: str, words: Sequence[_Word], start: int, end: int) -> str:
+    """Return the part of a text with these words and one more on either side."""
+    within = words[max(0, start - 1) : end + 1]
+    return text[within[0].start : within[-1].end] if within else ""
+
+
+def _read_alike(said: str, heard: str) -> bool:
+    """Whether English texts are read in the same words, their numbers written alike: "5 km", "five kilometers"."""
+    plain = [_SEPARATOR.sub("", text) for text in (said, heard)]
+    if _TIME.search(said) or _TIME.search(heard):
+        plain = [_POINT_OF_TIME.sub("", text) for text in plain]
+    ours, theirs = ("".join(_normalised_words(text, True)) for text in plain)
+    return ours == theirs
 
 
 def _same_number(said: Sequence[str], heard: Sequence[str]) -> bool:
@@ -93,7 +116,8 @@ def _normalised_words(token: str, english: bool) -> list[str]:
     """Return the words of a token without case, accents and punctuation; English numbers and abbreviations in words."""
     folded = (written_out(token) if english else fold(token)).casefold().replace("'", "").replace("’", "")
     plain = "".join(sign for sign in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(sign))
-    return _WORD.findall(unicodedata.normalize("NFC", plain))
+    words = _WORD.findall(unicodedata.normalize("NFC", plain))
+    return [_SPELLINGS.get(word, word) for word in words]
 
 
 def _differences(truth: Sequence[str], guess: Sequence[str]) -> list[tuple[int, int, int, int]]:

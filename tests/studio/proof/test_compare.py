@@ -31,6 +31,43 @@ def test_only_words_are_compared(text: str, heard: str) -> None:
     assert compare(text, heard).marks == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "heard"),
+    [
+        ("The shop opens at 7:30.", "The shop opens at 730."),
+        ("The shop opens at 7:30.", "The shop opens at 7.30."),
+        ("He owes 1,234 pounds.", "he owes 1234 pounds"),
+        ("Some 10 000 people came.", "Some 10,000 people came."),
+        ("Call 555-1234 now.", "Call 5551234 now."),
+        ("Call 555-1234 now.", "call 555 1234 now"),
+        ("The road is 5 km long.", "The road is five kilometers long."),
+        ("It is No. 5 of 9.", "it is number five of nine"),
+        ("King Henry VIII had six wives.", "King Henry the 8th had six wives."),
+        ("She lives in Elm St. now.", "She lives in Elm Street now."),
+        ("We met on July 4, 2026.", "We met on July 4th, 2026."),
+        ("OK, come in.", "Okay, come in."),
+    ],
+)
+def test_english_numbers_units_and_abbreviations_are_equal_in_any_spelling(text: str, heard: str) -> None:
+    assert compare(text, heard, "en").marks == compare(heard, text, "en").marks == ()
+    assert compare(text, heard, "en").word_error == compare(heard, text, "en").word_error == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "heard"),
+    [
+        ("The shop opens at 7:30.", "The shop opens at 7:40."),
+        ("It takes 10-15 minutes.", "It takes 10 minutes."),
+        ("It takes 3.5 hours.", "It takes 35 hours."),
+        ("The road is 5 km long.", "The road is 5 miles long."),
+        ("The road is 5 km long.", "The road is 50 km long."),
+    ],
+)
+def test_other_english_numbers_and_units_are_marked(text: str, heard: str) -> None:
+    assert compare(text, heard, "en").marks
+    assert compare(text, heard, "en").word_error > 0
+
+
 @pytest.mark.parametrize("language", ["de", "German", ""])
 @pytest.mark.parametrize(
     ("text", "heard"),
