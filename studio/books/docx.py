@@ -12,6 +12,8 @@ from typing import Any
 from zipfile import BadZipFile
 
 import docx
+from docx.document import Document
+from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.opc.exceptions import OpcError
 from docx.oxml.ns import qn
 from docx.text.paragraph import Paragraph
@@ -36,7 +38,7 @@ def read_docx(path: Path) -> BookText:
     Archive(path).check_sizes()
     try:
         document = docx.Document(str(path))
-        book = BookText(title=(document.core_properties.title or ""))
+        book = BookText(title=_title(document))
         for part in _nearest(document.element.body, (_PARAGRAPH, _TABLE)):
             if part.tag == _TABLE:
                 for row in _rows(part):
@@ -47,6 +49,12 @@ def read_docx(path: Path) -> BookText:
     except (OpcError, LxmlError, BadZipFile, KeyError, ValueError, AttributeError, OSError) as error:
         raise Unreadable("books.damaged") from error
     return book
+
+
+def _title(document: Document) -> str:
+    """Return the title in the document's properties. For a document without them, python-docx makes some up."""
+    kinds = {relation.reltype for relation in document.part.package.rels.values()}
+    return document.core_properties.title if RELATIONSHIP_TYPE.CORE_PROPERTIES in kinds else ""
 
 
 def _nearest(element: Any, tags: Collection[str]) -> Iterator[Any]:

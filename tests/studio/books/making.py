@@ -5,6 +5,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 
 import docx
+from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 from pypdf import PdfReader, PdfWriter
@@ -50,10 +51,17 @@ def epub(
     return archive({**first, **pages, **more})
 
 
-def word(parts: Sequence[tuple[str, str]], title: str = "A Document", xml: str = "") -> bytes:
-    """parts: (style, text) of each paragraph. xml: further elements of the body, in the namespace `w`."""
+def word(parts: Sequence[tuple[str, str]], title: str | None = "A Document", xml: str = "") -> bytes:
+    """parts: (style, text) of each paragraph. title: None for a document without properties.
+
+    xml: further elements of the body, in the namespace `w`.
+    """
     document = docx.Document()
-    document.core_properties.title = title
+    if title is None:
+        rels = document.part.package.rels
+        del rels[next(key for key, each in rels.items() if each.reltype == RELATIONSHIP_TYPE.CORE_PROPERTIES)]
+    else:
+        document.core_properties.title = title
     for style, text in parts:
         document.add_paragraph(text, style)
     for element in parse_xml(f"<w:body {nsdecls('w')}>{xml}</w:body>"):

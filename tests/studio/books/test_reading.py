@@ -121,6 +121,11 @@ def test_word_chapters_follow_its_headings(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_word_document_without_properties_has_no_title(tmp_path: Path) -> None:
+    book = read(tmp_path, word([("Normal", "Hello.")], title=None))
+    assert (book.title, texts(book)[0]) == ("", ("Hello.", None))
+
+
 def run(text: str) -> str:
     return f'<w:r><w:t xml:space="preserve">{text}</w:t></w:r>'
 
