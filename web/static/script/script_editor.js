@@ -72,7 +72,10 @@ class ScriptEditor {
 
   wire() {
     const on = (name, event, heard) => this.element.querySelector(`.rp-script-${name}`).addEventListener(event, heard);
-    on("back", "click", () => this.close());
+    on("back", "click", () => {
+      if (!this.lost) this.say(""); // it is about the script
+      this.close();
+    });
     whenLeaving(() => this.view.writeFocused());
     const { apart, name } = this.view;
     name.addEventListener("change", () => this.enter(name, "rename", { id: this.script.id, name: name.value }));

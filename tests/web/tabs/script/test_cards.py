@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, expect
 from storage import Storage
 from tests.studio.script.test_runner import Actor
 from tests.support.waiting import until
-from tests.web.tabs.script.test_tab import Serve, actor, button, card, expect_state, tab, text
+from tests.web.tabs.script.test_tab import Serve, actor, button, card, expect_state, make, tab, text
 from tests.web.visiting import finish_deletions, open_tab, visit
 
 __all__ = ["actor"]  # a fixture
@@ -133,3 +133,11 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         finish_deletions(page)
         expect(tab(page).get_by_role("status").filter(has_text="“A better name” is discarded.")).to_be_visible()
         assert storage.scripts.list() == []
+
+        # What was left out of a script is told while it is open, and not above the list.
+        make(page, "Hello.\n\n```\ncode\n```")
+        left_out = tab(page).get_by_text("Not read out (1)").locator("visible=true")
+        expect(left_out).to_have_count(1)
+        tab(page).get_by_role("button", name="All scripts").click()
+        expect(tab(page).get_by_label("Text of the new script")).to_be_visible()
+        expect(left_out).to_have_count(0)
