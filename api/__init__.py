@@ -1,3 +1,14 @@
 """The HTTP API for other programs, compatible with existing clients."""
 
+from starlette.convertors import StringConvertor, register_url_convertor
+
 VERSION = "1"  # also of the MCP server
+
+
+class NameConvertor(StringConvertor):
+    """A name in a path, `{…:name}`, which may contain slashes."""
+
+    regex = ".+"
+
+
+register_url_convertor("name", NameConvertor())

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, File, Form, Request, UploadFile
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
-from starlette.convertors import StringConvertor, register_url_convertor
 
 from api.access import caller_of
 from api.context import ApiContext, context_of
@@ -24,15 +23,6 @@ ConsentField = Annotated[
 ]
 
 router = APIRouter(tags=["voices"])
-
-
-class NameConvertor(StringConvertor):
-    """A name in a path, which may contain slashes."""
-
-    regex = ".+"
-
-
-register_url_convertor("name", NameConvertor())
 
 
 class Voice(BaseModel):
