@@ -43,7 +43,7 @@ def create_app(context: WebContext) -> gr.Blocks:
     """Build the page."""
     demo: gr.Blocks
     with RawInputBlocks(title="Reprise", analytics_enabled=False, delete_cache=(600, HOURS_KEPT * 3600)) as demo:
-        heading = gr.HTML(heading_html(context, context.texts(None)), elem_id="rp-heading", apply_default_css=False)
+        heading = gr.HTML(heading_html(context, None), elem_id="rp-heading", apply_default_css=False)
         switches(context.translations.names)
         if context.owners.mode == "hub":
             # In English, because Gradio compares the text. No icon: the gate does not serve its file.

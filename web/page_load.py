@@ -37,7 +37,7 @@ class PageLoadHandlers:
             return self._load(token, parse_payload(SelectedVoice, voice=remembered).voice, request)
         except (InvalidInput, DatabaseUnavailable) as error:
             message = notice(error_message(error, texts), "bad")
-            return heading_html(context, texts), gr.skip(), gr.skip(), message, gr.skip(), gr.skip()
+            return heading_html(context, request), gr.skip(), gr.skip(), message, gr.skip(), gr.skip()
 
     def _load(self, token: Any, remembered: str, request: gr.Request) -> Updates:
         context, texts = self._context, self._context.texts(request)
@@ -47,7 +47,7 @@ class PageLoadHandlers:
         picker = select_voice(voices, remembered, texts)
         welcome = self._welcome(voices, issued.owner.key, texts)
         changes = {**broadcast_change("voices", "history"), "owner": context.owners.alias(issued.owner)}
-        return heading_html(context, texts), issued.token, welcome, message, picker, changes
+        return heading_html(context, request), issued.token, welcome, message, picker, changes
 
     @skip_on_error(4)
     def refresh_page(self, selected: Any, token: Any, request: gr.Request) -> Updates:
@@ -59,7 +59,7 @@ class PageLoadHandlers:
         is_gone = voice_id and voices and all(voice.id != voice_id for voice in voices)
         message = notice(texts("voice.gone", name=voice_label(voices[0], texts)), "bad") if is_gone else gr.skip()
         picker = update_choices(voices, voice_id, texts)
-        return heading_html(context, texts), self._welcome(voices, owner, texts), picker, message
+        return heading_html(context, request), self._welcome(voices, owner, texts), picker, message
 
     def _welcome(self, voices: Sequence[ListedVoice], owner: str, texts: Texts) -> Any:
         """Return the welcome, visible to owners who have made neither a voice nor a take."""
@@ -67,9 +67,12 @@ class PageLoadHandlers:
         return gr.update(value=welcome_html(texts) if is_new else "", visible=is_new)
 
 
-def heading_html(context: WebContext, texts: Texts) -> str:
-    """Return HTML with the names of the page and the model. Its data attributes are used by new_voice.css."""
-    engine = context.engine
+def heading_html(context: WebContext, request: gr.Request | None) -> str:
+    """Return HTML with the names of the page, the model and the visitor's account.
+
+    Its data attributes are used by new_voice.css. request: None while the page is built.
+    """
+    engine, texts = context.engine, context.texts(request)
     licence = escape(texts.write(engine.notice))
     remarks = f'<details class="rp-model-notice"><summary>{licence}</summary></details>' if licence else ""
     name = f"<strong>{escape(public_name(engine.name))}</strong>"
@@ -87,9 +90,19 @@ def heading_html(context: WebContext, texts: Texts) -> str:
   <div><h1>Reprise</h1><p>{escape(texts("heading.tagline"))}</p></div>
   <aside class="rp-model" {data} aria-label="{escape(texts("heading.model"))}">
     <p>{model}</p>
+    {_account_html(context.owners.account(request), texts)}
     {remarks}
   </aside>
 </header>"""
+
+
+def _account_html(name: str | None, texts: Texts) -> str:
+    """Return HTML of who is logged in, with a link that logs out in this browser only; "" without accounts."""
+    if name is None:
+        return ""
+    title = escape(texts("heading.logged_in", name=name))
+    out = f'<a href="logout?all_session=false">{escape(texts("heading.log_out"))}</a>'
+    return f'<p class="rp-account"><span title="{title}">{escape(name)}</span> {out}</p>'
 
 
 def welcome_html(texts: Texts) -> str:

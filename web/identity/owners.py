@@ -128,6 +128,10 @@ class OwnerResolver:
         """Return an opaque name that distinguishes owners in the browser's storage."""
         return hashlib.blake2b(owner.key.encode(), key=self._secret[:64], digest_size=8).hexdigest()
 
+    def account(self, request: gr.Request | None) -> str | None:
+        """Return the name of the account that is logged in; None without one, and on a server without accounts."""
+        return request.username if self.mode == "user" and request is not None else None
+
     def _known(self, request: gr.Request | None) -> Owner | None:
         """Return the owner that the server determines itself, None if the browser's token decides."""
         match self.mode:

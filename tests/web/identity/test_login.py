@@ -226,6 +226,11 @@ def test_served_page_throttles_logins_sets_safe_cookies_and_logs_no_credentials(
             assert cookie.lower().count("samesite") == 1
         token = next(iter(elsewhere.cookies.jar)).value
         assert page_config(elsewhere.get("").text)["dependencies"]
+        # Another browser of hers stays logged in when this one logs out, as by the link in the heading.
+        with httpx.Client(base_url=url, transport=httpx.HTTPTransport(local_address="127.0.0.2")) as other:
+            assert other.post("login", data=right).status_code == 200
+            assert elsewhere.get("logout?all_session=false").status_code == 302
+            assert [LOGIN_NOTE in browser.get("").text for browser in (elsewhere, other)] == [True, False]
     out, err = capfd.readouterr()
     ours = [record for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))]
     logged = out + err + "".join(record.getMessage() + str(record.exc_text) for record in ours)

@@ -1,5 +1,7 @@
 """Handlers that load and refresh the page."""
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
@@ -108,3 +110,15 @@ def test_voices_of_other_owners_are_unreachable(events: PageLoadHandlers, librar
     secret = library.add(voice("Secret"), owner="somebody")
     picker = events.load_page(None, secret.id, NO_REQUEST)[4]
     assert (names(picker), picker.value) == ([], None)
+
+
+def test_heading_tells_who_is_logged_in(engine: FakeEngine, storage: Storage, tmp_path: Path) -> None:
+    events = PageLoadHandlers(make_context(engine, storage, tmp_path, way="user"))
+    request: Any = SimpleNamespace(headers={}, username="<anna>", request=None, client=None)
+    heading = events.load_page(None, None, request)[0]
+    assert "Logged in as &lt;anna&gt;" in heading
+    assert '<a href="logout?all_session=false">Log out</a>' in heading
+    request.username = None
+    heading, _, _, message, *_ = events.load_page(None, None, request)
+    assert "Log out" not in heading
+    assert "no longer logged in" in message

@@ -94,6 +94,17 @@ def check_forced_colours(page: Page) -> None:
     page.set_viewport_size(PHONE)
 
 
+def check_model_notice(page: Page) -> None:
+    """Check that the model's notice opens where tabs and heading share a line, and is within the window."""
+    page.set_viewport_size(LAPTOP)
+    details = page.locator(".rp-model-notice")
+    details.locator("summary").click()
+    expect(details).to_have_attribute("open", "")
+    assert details.locator("summary").evaluate("notice => notice.getBoundingClientRect().top") >= 0
+    details.locator("summary").click()
+    page.set_viewport_size(PHONE)
+
+
 def check_theme_of_browser(page: Page) -> None:
     """Check that scroll bars and other parts drawn by the browser have the theme that the page takes from it."""
     themes: tuple[Literal["dark", "light"], ...] = ("dark", "light")
@@ -128,5 +139,6 @@ def test_tabs_fit_the_screen_without_accessibility_violations(
         )  # Arabic begins at the right
         check_theme_of_browser(page)
         check_forced_colours(page)
+        check_model_notice(page)
         reach_hidden_tab_by_keyboard(page)
         check_every_tab(page)

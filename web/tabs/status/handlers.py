@@ -54,10 +54,10 @@ class StatusHandlers:
             yield notice(texts("status.loading_now", model=wanted), "busy"), gr.skip(), gr.skip()
             context.engine.switch(wanted)
         except Exception as error:
-            yield notice(error_message(error, texts), "bad"), heading_html(context, texts), self.show_status(request)
+            yield notice(error_message(error, texts), "bad"), heading_html(context, request), self.show_status(request)
             return
         loaded = notice(texts("status.loaded", model=wanted))
-        yield loaded, heading_html(context, texts), self.show_status(request)
+        yield loaded, heading_html(context, request), self.show_status(request)
 
     def _check_model(self, model: str, texts: Texts) -> str:
         engine = self._context.engine
