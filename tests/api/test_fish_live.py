@@ -124,7 +124,7 @@ def test_session_without_text_finishes(server: Server) -> None:
         ([{"event": "start", "request": REQUEST}, {"event": "text", "text": 5}], "text: "),
         ([{"event": "start", "request": REQUEST}, {"event": "text", "text": LONG * 2}], "text: "),
         ([{"event": "sing"}], "does not match any"),
-        ([[]], "valid dictionary"),
+        ([[]], "Input should be an object"),
         (["{}"], "binary messages"),
         ([b"\xc1"], "not MessagePack"),
     ],
