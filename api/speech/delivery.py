@@ -94,7 +94,12 @@ async def open_stream(
         encoder = WholeFileEncoder(output, speech.sample_rate, tags, mark)
     else:
         encoder = StreamEncoder(
-            output.format, speech.sample_rate, sample_rate=output.sample_rate, speed=output.speed, tags=tags
+            output.format,
+            speech.sample_rate,
+            sample_rate=output.sample_rate,
+            speed=output.speed,
+            tags=tags,
+            as_whole=as_whole,
         )
     return EncodedSpeech(speech, encoder, Usage(len(text)), max_frames=max_frames, as_whole=as_whole)
 
@@ -124,8 +129,9 @@ class WholeFileEncoder:
             samples = self._watermark.mark(samples, self.sample_rate)
         if self._lufs is not None:
             samples = at_loudness(samples, self.sample_rate, self._lufs, lossy=self.format in LOSSY)
-        file = StreamEncoder(self.format, self.sample_rate, sample_rate=self.sample_rate, tags=self._tags)
-        return file.encode(samples) + file.finish()
+        file = StreamEncoder(self.format, self.sample_rate, sample_rate=self.sample_rate, tags=self._tags, as_whole=True)
+        file.encode(samples)
+        return file.finish()
 
 
 def speech_headers(stream: EncodedSpeech) -> dict[str, str]:
@@ -176,8 +182,7 @@ async def collect(context: ApiContext, stream: EncodedSpeech, words: list[Spoken
                 words.extend(part.words)
             yield part.data
 
-    data = b"".join([part async for part in counted(context, stream, audio())])
-    return _with_lengths(data) if stream.format == "wav" else data
+    return b"".join([part async for part in counted(context, stream, audio())])
 
 
 async def counted(
@@ -193,10 +198,3 @@ async def counted(
     finally:
         stream.close()
         context.metrics.count(stream.usage, gone=stream.gone, failed=stream.failed)
-
-
-def _with_lengths(wav: bytes) -> bytes:
-    """Fill in the lengths in the header of a WAV that was written as a stream."""
-    samples = wav.index(b"data\xff\xff\xff\xff") + 8
-    sizes = [(len(wav) - 8).to_bytes(4, "little"), (len(wav) - samples).to_bytes(4, "little")]
-    return wav[:4] + sizes[0] + wav[8 : samples - 4] + sizes[1] + wav[samples:]

@@ -11,6 +11,7 @@ not depend on how the samples are divided. `engine.audio.output.encode` writes w
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
@@ -38,7 +39,8 @@ LOWEST_RATE, HIGHEST_RATE = 8_000, 48_000  # Hz
 class _Coding:
     """FFmpeg settings of a format. rates: supported sampling rates in Hz, all if empty. bit_rate: bits per second.
 
-    tag_options: container options for a file with tags. gain: makes up for that of the encoder.
+    tag_options: container options for a file with tags. whole_options: for a file whose header has its length. gain:
+    makes up for that of the encoder.
     """
 
     container: str
@@ -48,6 +50,7 @@ class _Coding:
     rates: tuple[int, ...] = ()
     bit_rate: int | None = None
     tag_options: dict[str, str] = field(default_factory=dict)
+    whole_options: dict[str, str] = field(default_factory=dict)
     gain: float = 1.0
 
 
@@ -61,6 +64,7 @@ _CODINGS: dict[StreamFormat, _Coding] = {
         RATES["mp3"],
         96_000,
         {"id3v2_version": "4"},
+        {"write_xing": "1"},
         gain=1 / 0.95,  # LAME scales by .95 at these bit rates
     ),
     "opus": _Coding("ogg", "libopus", {"page_duration": "20000"}, {}, RATES["opus"], 64_000),
@@ -87,10 +91,12 @@ class StreamEncoder:
         sample_rate: int | None = None,
         speed: float = 1.0,
         tags: Tags | None = None,
+        as_whole: bool = False,
     ) -> None:
         """source_rate: Hz of the samples. sample_rate: output rate in Hz, raised to a supported one; default: source's.
 
         speed: 0.25 to 4, at constant pitch. tags: written at the beginning (`engine.audio.output.tags`); pcm has none.
+        as_whole: `finish` returns all bytes, so that the headers of wav, flac and mp3 contain the length.
         Raises InvalidOption.
         """
         if format not in _CODINGS:
@@ -105,12 +111,18 @@ class StreamEncoder:
         self.format, self.speed = format, speed
         self.sample_rate = written_rate(format, sample_rate or source_rate)
         self._source_rate, self._samples = source_rate, 0
-        self._written = _Written()
+        self._as_whole = as_whole
+        self._written: _Whole | _Written = _Whole() if as_whole else _Written()
         self._container = av.open(
             self._written,
             "w",
             coding.container,
-            options={"fflags": "+bitexact+flush_packets", **coding.options, **(coding.tag_options if tags else {})},
+            options={
+                "fflags": "+bitexact+flush_packets",
+                **coding.options,
+                **(coding.tag_options if tags else {}),
+                **(coding.whole_options if as_whole else {}),
+            },
         )
         self._container.metadata.update(tags or {})
         self._stream = cast(
@@ -125,12 +137,12 @@ class StreamEncoder:
         self._tempo = Tempo(source_rate, speed) if speed != 1 else None
 
     def encode(self, samples: NDArray[np.floating]) -> bytes:
-        """Encode mono float samples [n], clipped to ±1, NaN as silence. Return the bytes that are ready."""
+        """Encode mono float samples [n], clipped to ±1, NaN as silence. Return the bytes that can be sent."""
         if len(samples):
             frame = to_frame(to_int16(samples), self._source_rate, self._samples)
             self._samples += len(samples)
             self._encode(self._tempo.push(frame) if self._tempo else (frame,))
-        return self._written.take()
+        return b"" if self._as_whole else self._written.take()
 
     def finish(self) -> bytes:
         """Return the last bytes. If there were no samples, this is an empty file of the format."""
@@ -144,6 +156,14 @@ class StreamEncoder:
     def _encode(self, frames: Iterable[AudioFrame]) -> None:
         for frame in frames:
             self._container.mux(self._stream.encode(frame if self._gain == 1 else amplified(frame, self._gain)))
+
+
+class _Whole(io.BytesIO):
+    """A seekable file, in which FFmpeg completes the header at the end."""
+
+    def take(self) -> bytes:
+        """Return the file."""
+        return self.getvalue()
 
 
 class _Written:

@@ -124,6 +124,14 @@ def test_whole_response_has_usage_and_correct_wav_header(whole: httpx.Response, 
 
 
 @SHORT
+@pytest.mark.parametrize("format", ["flac", "mp3"])
+def test_whole_response_has_its_length_in_the_header(speak: Speak, whole: httpx.Response, format: str) -> None:
+    response = speak(stream=False, response_format=format, max_new_tokens=FRAMES)
+    with soundfile.SoundFile(io.BytesIO(response.content)) as file:
+        assert file.frames / file.samplerate == pytest.approx(float(whole.headers["x-usage-seconds"]), abs=0.001)
+
+
+@SHORT
 @pytest.mark.parametrize("speed", [0.25, 2])
 def test_speed_changes_the_length_and_the_reported_seconds(speak: Speak, whole: httpx.Response, speed: float) -> None:
     changed = speak(stream=False, response_format="wav", speed=speed, max_new_tokens=FRAMES)

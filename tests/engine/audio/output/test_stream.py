@@ -6,9 +6,11 @@ from itertools import accumulate, pairwise
 import av
 import numpy as np
 import pytest
+import soundfile
 
 from engine.audio.output.encode import encode_audio
 from engine.audio.output.stream import STREAM_FORMATS, StreamEncoder, StreamFormat
+from engine.audio.output.tags import Tags
 from engine.errors import InvalidOption
 
 RATE = 22_050
@@ -102,6 +104,18 @@ def test_wav_stream_begins_with_a_streaming_header() -> None:
     assert data[:8] == b"RIFF\xff\xff\xff\xff"
     assert data[36:44] == b"data\xff\xff\xff\xff"
     assert int.from_bytes(data[24:28], "little") == RATE
+
+
+@pytest.mark.parametrize("tags", [None, {"artist": "Ada"}])
+@pytest.mark.parametrize("format", ["wav", "flac", "mp3"])
+def test_whole_file_has_its_length_in_the_header(format: StreamFormat, tags: Tags | None) -> None:
+    samples = tone(0.5)[:60_001]
+    encoder = StreamEncoder(format, RATE, tags=tags, as_whole=True)
+    assert b"".join(encoder.encode(part) for part in np.array_split(samples, 7)) == b""
+    data = encoder.finish()
+    heard, _ = soundfile.read(io.BytesIO(data))
+    assert len(heard) == soundfile.info(io.BytesIO(data)).frames == len(samples)
+    np.testing.assert_allclose(heard, samples, atol=0.01)
 
 
 @pytest.mark.parametrize("format", STREAM_FORMATS)
