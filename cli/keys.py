@@ -11,7 +11,7 @@ import typer
 
 from cli import options
 from cli.context import context_of
-from cli.terminal import exit_on_error, say
+from cli.terminal import exit_on_error, print_secret, say
 from engine.errors import InvalidOption, VoiceNotFound
 
 if TYPE_CHECKING:
@@ -50,8 +50,12 @@ def create(
             for known in new.voices.values():
                 command.check_voice(storage.voices, known, owner)
             record, key = storage.keys.create(new)
+            try:
+                print_secret(key)
+            except OSError:
+                storage.keys.revoke(record.name)  # nobody has seen it
+                raise
             empty = all(voice.shared for voice in storage.voices.list(owner=owner))
-        typer.echo(key)
         say(f"This is the key “{record.name}”. Keep it: it cannot be shown again.")
         if empty and owner != LOCAL:
             say(f"“{owner}” has no voices yet: is the name spelled as on the page?")

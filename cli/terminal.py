@@ -43,6 +43,13 @@ def say(text: str) -> None:
     typer.echo(text, err=True)
 
 
+def print_secret(text: str) -> None:
+    """Print what cannot be shown again on standard output. Raises OSError if nobody can read it there."""
+    if sys.stdout is None:  # closed before Python started; echo would print nothing
+        raise OSError("Standard output is closed.")
+    typer.echo(text)
+
+
 def is_terminal(stream: TextIO | None) -> bool:
     """Return whether a standard stream is a terminal. It is None if it was closed before Python started."""
     return stream is not None and stream.isatty()

@@ -1,5 +1,6 @@
 """The command line, with the bundled model and real files."""
 
+import errno
 import os
 import shutil
 import signal
@@ -21,7 +22,7 @@ from typer.testing import CliRunner, Result
 
 import app
 import web.serve
-from cli import terminal
+from cli import keys, terminal
 from cli.context import CommandContext, model_notices
 from cli.speak import finish
 from engine import Engine, SpeakOptions, request
@@ -447,6 +448,14 @@ def test_servers_exit_properly_on_sigterm() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
     with ThreadPoolExecutor(1) as pool:  # only the main thread may handle signals
         pool.submit(terminal.exit_on_sigterm().__enter__).result()
+
+
+def test_key_that_cannot_be_printed_is_not_kept(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with monkeypatch.context() as patch:
+        patch.setattr(keys, "print_secret", Mock(side_effect=full))
+        assert_rejected(run("keys", "create", "Home"), "No space left on device.")
+    assert "no keys" in run("keys", "list").stderr
 
 
 def test_keys_are_created_listed_and_revoked(run: Run) -> None:

@@ -7,7 +7,7 @@ from io import BytesIO, TextIOWrapper
 import pytest
 import typer
 
-from cli.terminal import escape_unprintable, exit_on_error, is_terminal, say, status_line
+from cli.terminal import escape_unprintable, exit_on_error, is_terminal, print_secret, say, status_line
 from engine.errors import InvalidInput
 
 
@@ -16,6 +16,12 @@ def test_closed_standard_error_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -
     assert not is_terminal(sys.stderr)
     status_line("0.5 s spoken")
     say("Wrote out.wav.")
+
+
+def test_secret_needs_an_open_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(OSError, match="Standard output is closed"):
+        print_secret("secret")
 
 
 @pytest.mark.parametrize(
