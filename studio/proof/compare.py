@@ -12,6 +12,7 @@ import regex
 from engine.languages import language_tag
 from engine.text.english.normalization import fold, written_out
 from engine.text.tags import blank_tags
+from studio.proof.spelling import one_spelling
 
 _ALONE = r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"  # no spaces: each character counts as a word
 _SIGN = r"(?:°(?:[cf]\b)?|[\p{Sc}%&@+=§])"  # read as a word
@@ -22,7 +23,6 @@ _FIGURE = regex.compile(rf"\p{{N}}|{_SIGN}")
 _SEPARATOR = regex.compile(r"(?<=\d)[,:\s](?=\d)|(?<=\b\d{3})-(?=\d{4}\b)")
 _TIME = regex.compile(r"\b\d{1,2}:\d{2}\b")
 _POINT_OF_TIME = regex.compile(r"(?<=\b\d{1,2})\.(?=\d{2}\b)")
-_SPELLINGS = {"ok": "okay"}
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ def compare(text: str, transcript: str, language: str = "") -> Comparison:
     """Compare a text with its transcript, ignoring case, punctuation, accents and the spelling of numbers.
 
     Words that are only split differently are equal ("good bye", "goodbye"). Style tags and pauses are not words.
-    English numbers, units and abbreviations are written out; in other languages, digits are equal to any words
-    in its place. language: a tag or an English name; "" if unknown: the better of both comparisons.
+    English numbers, units and abbreviations are written out, and British and American spellings are equal; in other
+    languages, digits are equal to any words in their place. language: a tag or an English name; "" if unknown: the better of both comparisons.
     """
     tag = language_tag(language)
     readings = (True, False) if not tag else (tag == "en",)
@@ -113,11 +113,14 @@ def _words(text: str, english: bool) -> list[_Word]:
 
 
 def _normalised_words(token: str, english: bool) -> list[str]:
-    """Return the words of a token without case, accents and punctuation; English numbers and abbreviations in words."""
+    """Return the words of a token without case, accents and punctuation.
+
+    English numbers and abbreviations are written out, and English words have one spelling.
+    """
     folded = (written_out(token) if english else fold(token)).casefold().replace("'", "").replace("’", "")
     plain = "".join(sign for sign in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(sign))
     words = _WORD.findall(unicodedata.normalize("NFC", plain))
-    return [_SPELLINGS.get(word, word) for word in words]
+    return [one_spelling(word) for word in words] if english else words
 
 
 def _differences(truth: Sequence[str], guess: Sequence[str]) -> list[tuple[int, int, int, int]]:

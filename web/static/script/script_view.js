@@ -110,7 +110,7 @@ export class ScriptView {
 
   showHead(head) {
     const language = pageLanguage();
-    const { running, waiting, done, cards, spoken, wait, trouble, proof } = head;
+    const { running, waiting, done, cards, spoken, wait, trouble, proof, differing } = head;
     show(this.name, head.name);
     show(this.apart, String(head.paragraph_pause));
     this.speak.textContent = words(done || waiting ? "script.speak_rest" : "script.speak_all");
@@ -125,6 +125,7 @@ export class ScriptView {
     if (running && wait !== null && done < cards) parts.push(words("script.left", { time: lengthOf(Math.ceil(wait), language, 0) }));
     if (!running && waiting) parts.push(words("script.still_waiting", { count: waiting }));
     if (proof) parts.push(words("script.proofing", { number: Math.min(proof.done + 1, proof.cards), cards: proof.cards }));
+    else if (differing) parts.push(words("script.differing", { count: differing }));
     if (proof?.attempt) parts.push(words("script.repairing", { attempt: proof.attempt }));
     if (trouble) parts.push(trouble);
     this.status.textContent = parts.join(" · ");

@@ -47,7 +47,8 @@ class ScriptPatcher:
 
             script, since (the version that the patch applies to, or empty), version
             head      name, cards, done, spoken, paragraph_pause, left, wait (seconds or None), waiting, running,
-                      trouble, proof (cards, done, attempt; None while no proof is running)
+                      trouble, proof (cards, done, attempt; None while no proof is running), differing (number of
+                      cards whose take was checked and has wrong words)
             order     ids of all cards; None if unchanged
             cards     new and changed cards
         """
@@ -72,6 +73,7 @@ class ScriptPatcher:
         before = self._remember(owner, script_id, version, digests, seen)
         head = self._head(record, cards, trouble, running=speaking is not None)
         head["proof"] = proof and {"cards": proof.cards, "done": proof.done, "attempt": proof.attempt}
+        head["differing"] = sum(view["heard"] is not None and not view["heard"]["right"] for view in views.values())
         return _difference(before, digests, views) | {
             "script": script_id,
             "since": seen if before is not None else "",
