@@ -199,7 +199,7 @@ DatabaseAfter = Annotated[str | None, typer.Option("--database", help="As before
 
 # ---- of `speak`
 
-Text = Annotated[str, typer.Argument(help="What to say.", show_default=False)]
+Text = Annotated[str, typer.Argument(help="What to say; - reads it from standard input.", show_default=False)]
 AudioOutput = Annotated[
     Path,
     typer.Option(

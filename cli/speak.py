@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from dataclasses import replace
 from io import BytesIO
@@ -57,6 +58,7 @@ def speak(
         from studio.provenance.provenance import Provenance
         from studio.speech_service import check_language
 
+        text = _text(text)
         sampling = {"seed": seed, "temperature": temperature, "top_p": top_p, "top_k": top_k}
         given: dict[str, Any] = {name: value for name, value in sampling.items() if value is not None}
         given["language"] = language
@@ -88,6 +90,15 @@ def finish(
         say(ending)
     if result.stop_reason == "cancelled":
         raise typer.Exit(130)
+
+
+def _text(argument: str) -> str:
+    """Return the text to speak: the argument, or standard input for "-". Raises InvalidText."""
+    if argument != "-":
+        return argument
+    from studio.script.formats.decode import decode_text
+
+    return decode_text(b"" if sys.stdin is None else sys.stdin.buffer.read())
 
 
 def _encoded(take: TakeBuffer, format: Any, provenance: Provenance, lufs: float | None) -> bytes:

@@ -236,6 +236,18 @@ def test_invalid_speak_options_are_rejected_with_a_sentence(run: Run, arguments:
     assert Path("out.wav").read_bytes() == before
 
 
+@pytest.mark.usefixtures("short_turns")
+def test_text_is_read_from_standard_input(run: Run) -> None:
+    options = ("--voice", "Adam", "--seed", 5, "-o")
+    assert run("speak", "Good morning, Zoë.", *options, "a.wav").exit_code == 0
+    spoken = run("speak", "-", *options, "b.wav", input="Good morning, Zoë.\n".encode())
+    assert spoken.exit_code == 0, spoken.stderr
+    assert soundfile.read("a.wav")[0].tolist() == soundfile.read("b.wav")[0].tolist()
+    assert_rejected(run("speak", "-", *options, "c.wav", input=b""), "The text is empty")
+    assert_rejected(run("speak", "-", *options, "c.wav", input=b"%PDF-1.7"), "PDF")
+    assert not Path("c.wav").exists()
+
+
 def test_outputs_replace_only_files_of_the_same_kind(run: Run) -> None:
     Path("notes.wav").write_bytes(b"Dear diary")
     os.mkfifo("pipe.wav")

@@ -172,6 +172,7 @@ def speak_and_proof_book(page: Page, device: InputDevice, folder: Path, ready: l
     expect(card(page, 4).locator("mark")).to_have_text("there.")
     expect(card(page, 4)).to_contain_text(f"Recognised: “{WRONG}”")
     expect(card(page, 4).get_by_role("button", name="Fix")).to_be_visible()
+    expect(page.locator(".rp-script-status")).to_contain_text("with wrong words: 1")
     assert text_offset(page, 4) == offset, "the results are below the text"
     assert violations(page, ".rp-scripts") == []
     device.press(page.get_by_role("button", name="All scripts"))
@@ -179,6 +180,7 @@ def speak_and_proof_book(page: Page, device: InputDevice, folder: Path, ready: l
     expect(card(page, 4).locator("mark")).to_have_text("there.")
     device.button("Fix", card(page, 4))
     expect(page.get_by_text("Every word matches the text.")).to_have_count(4)
+    expect(page.locator(".rp-script-status")).not_to_contain_text("wrong words")
 
 
 def save_book(page: Page, device: InputDevice) -> None:
