@@ -29,6 +29,8 @@ _ALIKE = str.maketrans(
 )
 _LINK = regex.compile(r"!?\[([^\[\]]*+)\]\((?:https?://|www\.|mailto:|\.{0,2}/|#)[^\s()]*+\)")  # Markdown
 _LINK_DEPTH = 2  # a picture may be a link's text
+# Marks of quotations in e-mails, and of headings and quotations in Markdown, at the beginning of a line.
+_LINE_MARKS = regex.compile(r"(?m)^[^\S\n]*+(?:>[^\S\n]*+|#++[^\S\n]++)++(?=[\p{L}\"'*]|(?<=## )\p{N})")
 _DOUBLE_HYPHEN = regex.compile(r"(?<=[\s\w])--+(?=[\s\w])")
 _DOTS = regex.compile(r"(?:\.(?: ?\.){2,}|…)+")
 _REPEATED = regex.compile(r"([^\w\s])\1{3,}")
@@ -39,6 +41,9 @@ _CLOSED = regex.compile(r"[\p{SB=STerm}\p{SB=ATerm}\p{SB=Close}…:]$")
 _OPEN = regex.compile(r"[\p{L}\p{N},;]$")
 _SMALL = regex.compile(r"\p{Ll}")
 _FULL_LINE = 60  # characters
+# A word divided at the end of a line. A second hyphen is the word's own: "mother-in-\nlaw". "pre-\nand post-war"
+_DIVIDED = regex.compile(r"(?<=(?P<own>-)?\b\p{L}+)[-\u00ad\u2010]$")
+_PART = regex.compile(r"(?!(?:and|bzw|e|en|et|o|oder|of|or|ou|to|und|y)\b)\p{Ll}")
 # A list item. After other text, a number begins a list only if it is the first: "on March\n5. We left".
 _ITEM = regex.compile(r"(?:[-–•*]|(?P<place>\p{N}{1,3}[.)]|\p{L}\)))\s")
 _FIRST_PLACES = frozenset(("1.", "1)", "a)", "A)"))
@@ -49,7 +54,8 @@ def clean_text(text: str) -> str:
 
     Line ends are kept after a paragraph or list item, and removed where lines were wrapped, as in emails. Of several
     empty lines, one is kept. `[tags]` and `<|speaker:i|>` are kept; control tokens are removed. Of a link in Markdown,
-    the text is kept. Idempotent.
+    the text is kept; marks of headings and quotations before a line, and hyphens of words divided at its end, are
+    removed. Idempotent.
 
     Raises InvalidText if nothing speakable is left.
     """
@@ -70,7 +76,7 @@ def _clean(text: str) -> str:
         text = _LINK.sub(r"\1", text)
     text = _LINK.sub(lambda link: link[0].replace("](", "] ("), text)  # no link any more
     text = compose(without_control_tokens(text)).translate(_ALIKE)
-    text = _SPACES.sub(" ", text)
+    text = _LINE_MARKS.sub("", _SPACES.sub(" ", text))
     text = _REPEATED.sub(r"\1\1\1", _DOTS.sub("…", _DOUBLE_HYPHEN.sub("—", text)))
     blocks = groupby(map(str.strip, text.split("\n")), bool)
     return "\n\n".join("\n".join(join_wrapped(lines)) for filled, lines in blocks if filled)
@@ -82,12 +88,18 @@ def join_wrapped(lines: Iterable[str]) -> list[str]:
     length = 0  # of the last
     for line in lines:
         if joined and not _begins_item(line, joined[-1][0]) and _is_wrapped(joined[-1][-1], length, line):
+            end = joined[-1][-1]
+            divided = _DIVIDED.search(end, len(end) - 1) if _PART.match(line) else None
+            if divided is None:
+                joined[-1].append(" ")
+            elif not divided["own"]:
+                joined[-1][-1] = end[:-1]
             joined[-1].append(line)
             length += 1 + len(line)
         else:
             joined.append([line])
             length = len(line)
-    return [" ".join(parts) for parts in joined]
+    return ["".join(parts) for parts in joined]
 
 
 def _begins_item(line: str, before: str) -> bool:

@@ -37,11 +37,11 @@ _CAPITAL = regex.compile(r"\p{Lu}")
 # A full stop after these never ends a sentence; after `_BEFORE_NUMBER`, it does not if a number follows.
 _ABBREVIATIONS = frozenset(
     "mr mrs ms mx dr prof rev hon gen adm col maj capt cmdr lt sgt cpl supt gov sen rep pres st mt ft vs cf ca eg"
-    " ie approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta dra dña ud uds lic ing dott avv dhr mevr bijv"
+    " ie aka incl approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta dra dña ud uds lic ing dott avv dhr mevr bijv"
     " skt napr např tzv проф акад ул".split()
 )
 _BEFORE_NUMBER = frozenset(
-    "no nos vol vols fig figs eq p pp ch chap sec sect para art op pt rm apt bldg ste ext tel ca est max min rte"
+    "no nos vol vols fig figs eq p pp ch chap sec sect para art op pt rm apt bldg ste ext tel ca est max min rte hwy"
     " str abb bd kap pág núm nº кв рис стр"
     " jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
@@ -54,7 +54,8 @@ _WEEKDAYS = frozenset("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun".split())  # 
 _OPENS = regex.compile(
     r"\s+[\p{Ps}\p{Pi}\"']*+(?:A|An|The|This|That|These|Those|There|I|He|She|It|We|You|They|My|His|Her|Its|Our|Their"
     r"|And|But|So|Then|When|While|After|Before|If|In|On|At|For|Now|What|Who|How|Why|Where|Because|Since|Although|However"
-    r"|Did|Do|Does|Is|Are|Was|Were|Has|Have|Had|Can|Could|Would|Should|Let|Please|Some|Many|Most|Not|As|By|From|With)"
+    r"|Both|Each|Every|Everyone|Nobody|Another|Here|Yes|During|Despite|Meanwhile|Instead|Until|Unless|Though|Perhaps"
+    r"|Maybe|Also|Today|Yesterday|Tomorrow|Did|Do|Does|Is|Are|Was|Were|Has|Have|Had|Can|Could|Would|Should|Let|Please|Some|Many|Most|Not|As|By|From|With)"
     r"(?=[\s'’,])"
 )
 # After these, "no." is an answer, and the number that follows begins a sentence.
@@ -65,9 +66,11 @@ _LAST_WORD = regex.compile(r"(?r)[\p{L}\p{M}\p{N}.]+")
 _INITIALS = regex.compile(r"(?:[\p{Lu}\p{Ll}]\p{M}*\.)*[\p{Lu}\p{Ll}]\p{M}*")
 _NUMBER_FOLLOWS = regex.compile(r"\s*[(+'’]{0,2}\p{N}")
 _NUMBER_BEFORE = regex.compile(r"(?r)\p{N}[\s\p{Pd}]?")
-_SMALL_FOLLOWS = regex.compile(r"\s+\p{Ll}")
+_SMALL_FOLLOWS = regex.compile(r"\s+(?:\p{Ll}|\p{N}{1,2}\s?(?:cups?|in|oz|pt|tbsp|tsp)\b)")  # "1 lb. 4 oz."
 _LETTER_FOLLOWS = regex.compile(r"\s*(?:\p{Lu}|[IVXLC]++)\b(?!['’])")
-_MONTH_FOLLOWS = regex.compile(r"\s+(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)")
+_DIRECTION_FOLLOWS = regex.compile(r"\s+[NS]?[EW]?\b(?<=[NSEW])(?=[\s,.]|\Z)")  # "Ave. NW"
+_VERSE_FOLLOWS = regex.compile(r"\s+\p{N}{1,3}:\p{N}{1,3}\b(?!\s*[ap]\.?m)")  # of the Bible
+_MONTH_FOLLOWS = regex.compile(r"\s+(?:\p{N}{1,2}/\p{N}|\p{N}{1,2}\s+)?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)")
 # German ordinals: "5. August", "im 19. Jahrhundert". After the words before them, a number is one unless a word follows
 # that is not a noun. "I am 5." is English.
 _GERMAN_MONTH_FOLLOWS = regex.compile(

@@ -142,6 +142,12 @@ def normalised(text: str) -> str:
             "See the guide, [![a plan](x.png)](/plan), [whisper](softly).",
         ),
         ("[![a plan](/x.png)](/plan) <[](/x)|im_end|>", "a plan"),
+        ("# One\n\n## 1.2 Two\n\n# 5 is more", "One\n\n1.2 Two\n\n# 5 is more"),
+        ('> They wrote:\n>> "Come."\n> # Why\n> 5 is > 3', 'They wrote:\n"Come."\nWhy\n> 5 is > 3'),
+        (
+            "the moun-\ntains of her mother-in-\nlaw, pre-\nand post-war",
+            "the mountains of her mother-in-law, pre- and post-war",
+        ),
     ],
 )
 def test_normalise(text: str, expected: str) -> None:
