@@ -47,8 +47,15 @@ _BEFORE_NUMBER = frozenset(
 )
 # Also before a letter or a Roman numeral: "Fig. A", "Ch. IV".
 BEFORE_LETTER = ("Apt", "Bldg", "Ch", "Chap", "Fig", "Figs", "Pt", "Sec", "Sect", "Ste", "Vol")
-# After a number these are units, which may end a sentence; those of recipes do not before a small letter.
-_UNITS, _OF_RECIPES = frozenset("min pt sec".split()), frozenset("ft gal in lb lbs oz qt sq tbsp tsp".split())
+# After a number these are units, which may end a sentence; those of recipes do not before a small letter or a part.
+_UNITS = frozenset("min pt sec".split())
+_OF_RECIPES = frozenset("fl ft gal hr hrs in lb lbs oz qt sq tbsp tsp".split())
+# Books of the Bible, before chapter and verse: "Matt. 5:3".
+BOOKS = frozenset(
+    "Gen Ex Exod Lev Num Deut Josh Judg Sam Kgs Chron Neh Esth Ps Pss Prov Eccl Isa Jer Lam Ezek Dan Hos Obad Mic Nah Hab"
+    " Zeph Hag Zech Mal Matt Rom Cor Gal Eph Phil Col Thess Tim Tit Philem Heb Jas Pet Rev".split()
+)
+_STREETS = frozenset("ave blvd hwy pkwy rd".split())  # before a direction: "Park Ave. NW"
 _WEEKDAYS = frozenset("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun".split())  # before a month: "Mon. Jan 5"
 # After initials ("p.m.", "U.S.") these words begin a sentence of their own; most others are part of a name.
 _OPENS = regex.compile(
@@ -66,11 +73,14 @@ _LAST_WORD = regex.compile(r"(?r)[\p{L}\p{M}\p{N}.]+")
 _INITIALS = regex.compile(r"(?:[\p{Lu}\p{Ll}]\p{M}*\.)*[\p{Lu}\p{Ll}]\p{M}*")
 _NUMBER_FOLLOWS = regex.compile(r"\s*[(+'’]{0,2}\p{N}")
 _NUMBER_BEFORE = regex.compile(r"(?r)\p{N}[\s\p{Pd}]?")
-_SMALL_FOLLOWS = regex.compile(r"\s+(?:\p{Ll}|\p{N}{1,2}\s?(?:cups?|in|oz|pt|tbsp|tsp)\b)")  # "1 lb. 4 oz."
+# "1 lb. 4 oz."
+_UNIT_GOES_ON = regex.compile(r"\s+(?:\p{Ll}|\p{N}{1,2}\s?(?:cups?|in|mins?|oz|pt|secs?|tbsp|tsp)\b)")
 _LETTER_FOLLOWS = regex.compile(r"\s*(?:\p{Lu}|[IVXLC]++)\b(?!['’])")
-_DIRECTION_FOLLOWS = regex.compile(r"\s+[NS]?[EW]?\b(?<=[NSEW])(?=[\s,.]|\Z)")  # "Ave. NW"
+_DIRECTION_FOLLOWS = regex.compile(r"\s+(?:[NS][EW]?|[EW])(?=[\s,.]|\Z)")  # "Ave. NW"
 _VERSE_FOLLOWS = regex.compile(r"\s+\p{N}{1,3}:\p{N}{1,3}\b(?!\s*[ap]\.?m)")  # of the Bible
-_MONTH_FOLLOWS = regex.compile(r"\s+(?:\p{N}{1,2}/\p{N}|\p{N}{1,2}\s+)?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)")
+_MONTH_FOLLOWS = regex.compile(
+    r"\s+(?:\p{N}{1,2}/\p{N}|(?:\p{N}{1,2}\s+)?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec))"
+)
 # German ordinals: "5. August", "im 19. Jahrhundert". After the words before them, a number is one unless a word follows
 # that is not a noun. "I am 5." is English.
 _GERMAN_MONTH_FOLLOWS = regex.compile(
@@ -183,16 +193,20 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
     is_first = _TEXT.search(text, start, found.start()) is None
     if is_first and _PLACE.fullmatch(found[0]) and _QUESTION_BEFORE.match(text, 0, start) is None:
         return True
-    if word in _ABBREVIATIONS:
+    counted = word in _UNITS | _OF_RECIPES and _NUMBER_BEFORE.match(text, start, found.start()) is not None
+    if counted and found[0].islower():
+        return word in _OF_RECIPES and _follows(_UNIT_GOES_ON, text, after)
+    if word in _ABBREVIATIONS or (found[0].title() in BOOKS and _follows(_VERSE_FOLLOWS, text, after)):
         return True
     if _INITIALS.fullmatch(found[0]):
         no_initial = _NO_INITIAL.search(text, max(start, found.start() - 2), stop)
         return no_initial is None and not opens_sentence(text, after)
     if word == "no" and says_no(text, stop):
         return False
-    counted = word in _UNITS | _OF_RECIPES and _NUMBER_BEFORE.match(text, start, found.start()) is not None
     if counted:
-        return word in _OF_RECIPES and _follows(_SMALL_FOLLOWS, text, after)
+        return False
+    if word in _STREETS and _follows(_DIRECTION_FOLLOWS, text, after):
+        return True
     if word in _BEFORE_NUMBER or word.endswith("str"):  # German streets: "Hauptstr. 5"
         return _follows(_NUMBER_FOLLOWS, text, after) or (
             found[0] in BEFORE_LETTER and _follows(_LETTER_FOLLOWS, text, after)

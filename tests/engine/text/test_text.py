@@ -253,6 +253,10 @@ def test_normalise_is_idempotent_and_removes_control_tokens(text: str) -> None:
         "Ո՞վ է նա:| Իմ ընկերը:| Այո:",
         "Πού πας;| Στο σπίτι.| Γιατί;",
         "他看了《醒醒吧！孩子》和书。|增长３．５％。|好。",
+        "Add 1 lb. 4 oz. of it.| It took 1 hr. 30 min.| It is 3 ft.| The box is 5 lb.| Two left.| In 1990 Ft. Knox stood.",
+        "I saw Matt.| 5 left.| Read Matt. 5:3 and 1 Cor. 13:4-8.| I met Dan.| She has an M.D.| Both came.",
+        "Take Hwy. 101 to 16 Park Ave. NW, Salem.| Then Sunset Blvd.| No, on Mon. 5 Jan. or Tues. 1/6 we met.",
+        'He is "the Snake", a.k.a. "The Boss", incl. A1.| Go.',
         "Wait for it.| [laugh] It is funny.| [whisper] Do not tell them all.",
     ],
 )
