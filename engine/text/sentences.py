@@ -37,8 +37,8 @@ _CAPITAL = regex.compile(r"\p{Lu}")
 # A full stop after these never ends a sentence; after `_BEFORE_NUMBER`, it does not if a number follows.
 _ABBREVIATIONS = frozenset(
     "mr mrs ms mx dr prof rev hon gen adm col maj capt cmdr lt sgt cpl supt gov sen rep pres st mt ft vs cf ca eg"
-    " ie aka incl approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta dra dña ud uds lic ing dott avv dhr mevr bijv"
-    " skt napr např tzv проф акад ул".split()
+    " ie aka incl approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta dra dña ud uds lic ing dott avv dhr mevr"
+    " bijv skt napr např tzv проф акад ул".split()
 )
 _BEFORE_NUMBER = frozenset(
     "no nos vol vols fig figs eq p pp ch chap sec sect para art op pt rm apt bldg ste ext tel ca est max min rte hwy"
@@ -52,8 +52,8 @@ _UNITS = frozenset("min pt sec".split())
 _OF_RECIPES = frozenset("fl ft gal hr hrs in lb lbs oz qt sq tbsp tsp".split())
 # Books of the Bible, before chapter and verse: "Matt. 5:3".
 BOOKS = frozenset(
-    "Gen Ex Exod Lev Num Deut Josh Judg Sam Kgs Chron Neh Esth Ps Pss Prov Eccl Isa Jer Lam Ezek Dan Hos Obad Mic Nah Hab"
-    " Zeph Hag Zech Mal Matt Rom Cor Gal Eph Phil Col Thess Tim Tit Philem Heb Jas Pet Rev".split()
+    "Gen Ex Exod Lev Num Deut Josh Judg Sam Kgs Chron Neh Esth Ps Pss Prov Eccl Isa Jer Lam Ezek Dan Hos Obad Mic Nah"
+    " Hab Zeph Hag Zech Mal Matt Rom Cor Gal Eph Phil Col Thess Tim Tit Philem Heb Jas Pet Rev".split()
 )
 _STREETS = frozenset("ave blvd hwy pkwy rd".split())  # before a direction: "Park Ave. NW"
 _WEEKDAYS = frozenset("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun".split())  # before a month: "Mon. Jan 5"

@@ -44,6 +44,7 @@ def _state(match: re.Match[str]) -> str:
 
 
 ADDRESSES: tuple[Rule, ...] = (
+    rule(r"<((?:https?://|www\.)[^\s<>]+|[\w.+-]{1,64}@[\w.-]{1,253})>", r", \1 ,"),
     rule(r"(?i)\b(?:(?:https?|ftp)://|www\.)\S+", _address),
     rule(rf"\b[\w.+-]{{1,64}}@{_HOST}[A-Za-z]{{2,24}}\b", _address),
     rule(rf"\b{_HOST}(?:{_DOMAINS})\b(?:/\S*)?", _address),

@@ -3,7 +3,7 @@
 import re
 
 from engine.text.english.numbers import cardinal, oh, ordinal, plural, year
-from engine.text.english.rules import STOP, Rule, before, ends_text, rule, spelled
+from engine.text.english.rules import SPELL, STOP, Rule, before, ends_text, rule, spelled
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -22,11 +22,16 @@ _SHORT = rf"(?:{_in_any_case(*'Jan Feb Mar Apr Jun Jul Aug Sept Sep Oct Nov Dec'
 MONTH = rf"(?:{_in_any_case(*_MONTHS)})\b|{_SHORT}"
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])"
 _MONTH_NUMBER = r"(?:1[0-2]|0?[1-9])"
+SHORT_WEEKDAY = "Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun"
 _WEEKDAY = "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
+_WEEKDAYS = {
+    "mon": "Monday", "tue": "Tuesday", "wed": "Wednesday", "thu": "Thursday", "fri": "Friday", "sat": "Saturday",
+    "sun": "Sunday",
+}  # fmt: skip
 _ALONE, _END = r"(?<![\w.,:/$£€¥₹-])", r"(?![\w/-]|[.,:]\d|%)"
 # After these, a day is "the fourteenth of March"; after others, as in "his 14 March speech", "fourteenth March".
 _TAKES_ARTICLE = re.compile(
-    r"(?:\A|[^\w\s]|\b(?:on|by|from|since|until|till|to|before|after|between|and|or|is|was))\s*+\Z", re.I
+    r"(?:\A|[^\w\s]|\b(?:on|by|from|since|until|till|to|before|after|between|and|or|is|was|\w+day))\s*+\Z", re.I
 )
 _REACH = 12  # characters searched before a day or a duration
 # Around durations, and not times of day.
@@ -45,7 +50,7 @@ _LASTING = re.compile(r"\s(?:ago|later|break|clip|delay|interval|limit|mark|paus
 # Else a number that ends in 0, or is counted or named ("three 7s", "Windows 95s", "F-16s"), is a plural.
 _ROUND = re.compile(r"[1-9][\d,]*0")
 _COUNTED_OR_NAMED = re.compile(
-    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|both|few|many|several|these|those|[A-Z][A-Za-z]+)\s\Z|\b[A-Z]{1,4}-\Z"
+    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|both|few|many|several|the|these|those|[A-Z][A-Za-z]+)\s\Z|\b[A-Z]{1,4}-\Z"
 )
 # After "p.m.", a name begins a clause or a sentence, unless it tells the day or where the time is so.
 _CLAUSE_FOLLOWS = re.compile(
@@ -55,6 +60,11 @@ _CLAUSE_FOLLOWS = re.compile(
 
 def _month(name: str) -> str:
     return next(month for month in _MONTHS if month.startswith(name[:3].capitalize()))
+
+
+def weekday(name: str) -> str:
+    """Return the day that `SHORT_WEEKDAY` matches: "Thurs" -> "Thursday"."""
+    return _WEEKDAYS[name[:3].lower()]
 
 
 def _full(month: int, day: int, written_year: str) -> str:
@@ -123,6 +133,11 @@ def _half_of_day(match: re.Match[str], letters: str) -> str:
 
 
 MONTHS: tuple[Rule, ...] = (
+    rule(  # "Sat 10am", "Mon, 5 Jan"; "Sat" and "Sun" may be other words
+        rf"(?<![Tt]he )\b({SHORT_WEEKDAY})\b\.?(?=,?\s(?:(?:{_DAY}(?:st|nd|rd|th)?\s(?:of\s)?)?(?:{MONTH})"
+        r"|\d{1,2}(?:/\d|:\d\d|\s?[ap]\.?m\b)|(?:morning|afternoon|evening|night)\b))",
+        lambda match: weekday(match[1]),
+    ),
     rule(rf"\b({MONTH}|[12]\d{{3}})\s?[-–]\s?(?=(?:{MONTH}))", r"\1 to "),
     rule(rf"\b({_SHORT}) to ({_SHORT})", lambda match: f"{_month(match[1])} to {_month(match[2])}"),
 )
@@ -131,7 +146,7 @@ DATES: tuple[Rule, ...] = (
     rule(rf"{_ALONE}({_DAY})-({MONTH})-((?:[12]\d)?\d\d){_END}", r"\1 \2 \3"),
     rule(rf"\b({MONTH})-({_DAY})(?:-([12]\d{{3}}))?{_END}", r"\1 \2 \3"),
     rule(  # "on 3/14"; other pairs may be fractions
-        rf"\b((?:[Oo]n|[Ss]ince|[Uu]ntil|{_WEEKDAY},?) )(?!9/11\b)({_MONTH_NUMBER})/({_DAY}){_END}(?! of\b)",
+        rf"\b((?:[Dd]ue|[Oo]n|[Ss]ince|[Uu]ntil|{_WEEKDAY},?) )(?!9/11\b)({_MONTH_NUMBER})/({_DAY}){_END}(?! of\b)",
         lambda match: f"{match[1]}{_MONTHS[int(match[2]) - 1]} {ordinal(int(match[3]))}",
     ),
     rule(
@@ -168,6 +183,7 @@ TIMES: tuple[Rule, ...] = (
         lambda match: f"{_count(int(match[1]), 'minute')} and {match[2]} seconds",
     ),
     rule(r"(?<=\d:[0-5]\d)(?=[A-Za-z])", " "),
+    rule(r"\b12:00(?= (?:noon|midnight)\b)", "twelve"),
     rule(r"\b(\d{1,4}) ?h(?:rs?\.?)? ?(\d{1,4}) ?m(?:ins?)?(?: ?(\d{1,4}) ?s(?:ecs?)?)?\b" + STOP, _duration),
     rule(r"()\b(\d{1,4}) ?m(?:ins?)? ?(\d{1,4}) ?s(?:ecs?)?\b", _duration),
     rule(r"\b(\d{1,4}) ?m(?= (?:ago|later|left|remaining)\b)", lambda match: _count(int(match[1]), "minute")),
@@ -180,6 +196,8 @@ TIMES: tuple[Rule, ...] = (
 )
 DECADES: tuple[Rule, ...] = (
     rule(r"(?<![\w.,])'?00s\b", "two thousands"),
+    rule(r"(?<![\w.,])'0([1-9])\b", lambda match: oh(int(match[1]))),  # the class of '05
+    rule(r"(?<=\b[A-Z])([A-Z]?)(\d{1,4})s\b", lambda match: f"{match[1]}{SPELL} {plural(cardinal(int(match[2])))}"),
     rule(r"(\d0s)\s?[-–]\s?(?='?\d+0s\b)", r"\1 to "),
     rule(r"(?<![\w.,])(?!1000)([12]\d\d0)s\b", lambda match: plural(year(int(match[1])))),
     rule(r"(?<![\w.,])'?(\d{1,3}(?:,\d{3}){1,3}|\d{1,12})s\b(?!/)", _plural_or_seconds),

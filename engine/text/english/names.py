@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from engine.text.english.dates import MONTH
+from engine.text.english.dates import MONTH, SHORT_WEEKDAY, weekday
 from engine.text.english.numbers import cardinal, ordinal, roman
 from engine.text.english.rules import SPELL, Rule, before, ends_text, rule, spelled
 from engine.text.sentences import BEFORE_LETTER, opens_sentence, says_no
@@ -19,6 +19,7 @@ _ABBREVIATIONS = {
     "fri": "friday", "tel": "telephone", "fig": "figure", "vol": "volume", "apt": "apartment", "pres": "president",
     "maj": "major", "cpl": "corporal", "cmdr": "commander", "adm": "admiral", "supt": "superintendent",
     "hwy": "highway", "pkwy": "parkway", "bros": "brothers", "univ": "university", "cf": "compare",
+    "govt": "government", "incl": "including", "doz": "dozen", "attn": "attention",
 }  # fmt: skip
 # Abbreviations only with a capital and text after them: "Col. Brown", not "He ate a fig."
 _BEFORE_NAMES = {
@@ -36,12 +37,7 @@ _BEFORE_NUMBERS = {
 _YEAR = re.compile(r"[12]\d{3}(?![,.]?\d)")
 # In small letters these are units after a number: "5 ft.", "3 sq. ft.".
 _NO_UNIT = r"(?!(?:(?<=\d\s)|(?<=\bsq\s))(?-i:c|ch|ft|FT|min|ms|mt|p|pt|sec)\.)"
-_TITLES = "Capt|Col|Lt|Ms|Sgt"  # also without a full stop, before a name
-_WEEKDAYS = {
-    "mon": "Monday", "tue": "Tuesday", "wed": "Wednesday", "thu": "Thursday", "fri": "Friday", "sat": "Saturday",
-    "sun": "Sunday",
-}  # fmt: skip
-_WEEKDAY = "Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun"
+_TITLES = "Capt|Col|Lt|Ms|Prof|Sgt"  # also without a full stop, before a name
 _NAME = re.compile(r"\s*+[A-Z]")
 _NAME_BEFORE = re.compile(
     r"[^.!?\s]\s+(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b|(?:In|On|At|And|But|The|Then|When|As|If|That)\b)"
@@ -126,14 +122,10 @@ def _heading(match: re.Match[str]) -> str:
     return match[0] if is_initial else cardinal(roman(match[1]))
 
 
-def _weekday(name: str) -> str:
-    return _WEEKDAYS[name[:3].lower()]
-
-
 def _weekdays(match: re.Match[str]) -> str:
     between = " to " if match[2].strip() in ("-", "–") else match[2]
     ends = match[4] and (ends_text(match) or _NAME.match(match.string, match.end()))
-    return f"{_weekday(match[1])}{between}{_weekday(match[3])}" + ("." if ends else "")
+    return f"{weekday(match[1])}{between}{weekday(match[3])}" + ("." if ends else "")
 
 
 def _dotted(match: re.Match[str]) -> str:
@@ -157,19 +149,22 @@ ABBREVIATIONS: tuple[Rule, ...] = (
         rf"\b{_NO_UNIT}({'|'.join(BEFORE_LETTER)})\.\s*(?=(?:[A-Z]|[IVXL]+)\b(?!'))",
         lambda match: f"{_BEFORE_NUMBERS[match[1].lower()].capitalize()} ",
     ),
-    rule(rf"\b({_WEEKDAY})\b\.?(\s*(?:[-–]|\b(?:and|or|to|through)\b)\s*)({_WEEKDAY})\b(\.?)", _weekdays),
+    rule(rf"\b({SHORT_WEEKDAY})\b\.?(\s*(?:[-–]|\b(?:and|or|to|through)\b)\s*)({SHORT_WEEKDAY})\b(\.?)", _weekdays),
     rule(
         rf"\b(Wed|Sat|Sun)\.(?=,|\s*\d|\s(?:at|from|morning|afternoon|evening|night|{MONTH})\b)",
-        lambda match: _weekday(match[1]),
+        lambda match: weekday(match[1]),
     ),
+    rule(r"\bfl\. ?(?=oz\b)", "fl "),
     rule(r"\bsq\. ?(?=(?:ft|mi|k?m)\b)", "sq "),
     rule(rf"(?i)\b{_NO_UNIT}(dr|st|{'|'.join(_ABBREVIATIONS)})\.(?!\w)", _abbreviation),
     rule(rf"\b({_TITLES})(?=\s[A-Z][a-z])", lambda match: _ABBREVIATIONS[match[1].lower()]),
     rule(r"\b(Dr|St)\b(?!\.)", lambda match: _doctor_or_street(match, match[1].lower())),
+    rule(r"\b(Mr|Mrs)\b", lambda match: _ABBREVIATIONS[match[1].lower()]),
     rule(r"\bet al\.", "et al"),
     # Also without a full stop: "Fifth Ave".
     rule(r"(?<=\w )(Ave|Blvd|Hwy|Pkwy|Rd)\b(?!\.| Maria)", lambda match: _ABBREVIATIONS[match[1].lower()].capitalize()),
     rule(r"(?<=[a-z.] )v\.(?=\s+[A-Z])", "versus"),
+    rule(r"(?<=\w) ?'n' ?(?=\w)", " and "),  # "rock 'n' roll"
     rule(r"\bc/o\b", "care of"),
     rule(r"\bw/o\b", "without"),
     rule(r"\bw/\s?(?=\w)", "with "),
@@ -182,11 +177,13 @@ ACRONYMS: tuple[Rule, ...] = (
     rule(r"\b(?:[A-Z]\.)+[A-Z]\b", _dotted),  # without the last full stop
     rule(r"\b([A-Z])\.(?=\s+[A-Z]|(?<!I\.)\s+[a-z])", _initial),
     rule(rf"\bIT\b(?:(?<=\b(?:[AaIi]n|of) IT)|(?<=\b(?:our|the) IT)|(?=\s{_IT_NOUN}))", spelled("IT")),
-    rule(r"\b([A-G])#", rf"\1{SPELL} sharp"),
+    rule(r"\b[Tt]he (WHO)\b", lambda match: f"the {spelled(match[1])}"),
+    rule(r"\b([A-G])[#♯]", rf"\1{SPELL} sharp"),
+    rule(r"\b([A-G])(?:♭|b(?=[- ](?:major|minor)\b))", rf"\1{SPELL} flat"),
     rule(r"#(?=[A-Za-z])", " hashtag "),
 )
 NUMERALS: tuple[Rule, ...] = (
-    rule(r"\bWW(?=I{1,2}\b)", "World War "),
+    rule(r"\bWW(?=I{1,2}\b|[12]\b)", "World War "),
     rule(rf"\A\s*+(?!XL|X+(?!\.))({_ANY_NUMERAL})(?=\.?\s*\Z|\.\s+[A-Z])", _heading),
     rule(rf"\b({_NUMERAL})(?=\scentur(?:y|ies)\b)", lambda match: ordinal(roman(match[1]))),
     rule(
@@ -215,13 +212,19 @@ NUMERALS: tuple[Rule, ...] = (
 )
 LETTERS: tuple[Rule, ...] = (
     rule(r"(?<=[a-z])\((e?s)\)", r"\1"),  # "book(s)"
-    rule(r"(?<=[\w)])\(([a-z]|\d{1,2})\)", r" \1 "),  # "f(x)", "5(1)(a)"
+    rule(r"(?<=[\w)])\((?:(a)|([a-z]|\d{1,2}))\)", lambda m: f" {spelled(m[1]) if m[1] else m[2]} "),  # "5(1)(a)"
+    rule(r"(?<![\w'])a(?=\))", f"A{SPELL}"),  # of a list
+    rule(r"([<>!])=(?=[\s\w-])", lambda match: {"<": " ≤ ", ">": " ≥ ", "!": " ≠ "}[match[1]]),
+    rule(r"§§\s?", "sections "),
+    rule(r"(?<![^\W_])_+|_+(?![^\W_])", ""),  # around words that are stressed, and for gaps
     rule(r"\b([A-Z])–([A-Z])\b|\b(A)-(Z)\b", lambda m: f"{m[1] or m[3]}{SPELL} to {m[2] or m[4]}{SPELL}"),
     rule(r"(?<![\u0370-\u03ff])[Α-ΡΣ-Ωα-ω](?![\u0370-\u03ff]|[a-z]{2})", _greek_letter),
     rule(r"\b([A-Z]{1,2})(?=\d)", rf"\1{SPELL} "),  # "CO2", "A380"
     rule(r"(?<=\d)([A-Z])\b", rf" \1{SPELL}"),  # "4K"
     rule(r"\b([A-D])-(?=\s+(?:average|for|grade|in|on|student)\b|[.,;!?)]|\s*\Z)", rf"\1{SPELL} minus"),
     rule(rf"\b((?i:{_BEFORE_A}) )A\b", rf"\1A{SPELL}"),
-    rule(r"\bA(?=(?:'s\b|[+-](?![\w])|-[a-z]| (?:to|and|or) [B-Z]\b))", f"A{SPELL}"),
+    rule(r"\bA(?=(?:'s\b|[+-](?![\w])|-[a-z]|/[A-Z]\b| (?:to|and|or|&|[-=]+>) [B-Z]\b))", f"A{SPELL}"),
+    rule(r"\bA(?=[,;:!?)]|\.(?!\.)|\s*\Z)", f"A{SPELL}"),  # the article is before a word
+    rule(r"\b((?i:straight|two|three|four|five|six|all) )As\b", rf"\1A{SPELL}'s"),
 )
 DOTS: tuple[Rule, ...] = (rule(r"(?:(?<=[A-Za-z])|(?<!\S))\.(?=[A-Za-z])", " dot "),)

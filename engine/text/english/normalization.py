@@ -2,7 +2,7 @@
 
 The small English model takes phones only, so all text is first written out as words. `spoken` returns lower-case
 words, single upper-case letters (spelled, as in "U S A") and one of `, . ? !` for punctuation. The rules are in
-`addresses`, `dates`, `names` and `quantities`.
+`addresses`, `dates`, `names`, `quantities` and `verses`.
 """
 
 import re
@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Container
 from functools import lru_cache
 
-from engine.text.english import addresses, dates, names, quantities
+from engine.text.english import addresses, dates, names, quantities, verses
 from engine.text.english.rules import SPELL, Rule
 from engine.text.tags import compose
 
@@ -29,6 +29,7 @@ _KEPT = {*_SIGNS, "…"}  # their compatibility forms lose meaning
 _LETTERS = str.maketrans({"ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "đ": "d",
                           "Đ": "D", "ł": "l", "Ł": "L", "þ": "th", "Þ": "Th", "ð": "th", "Ð": "Th",
                           "ı": "i"})  # fmt: skip
+_NO_PLURALS = ("As", "Is", "Us")  # of letters
 _SPELLED = {
     "US", "UK", "EU", "UN", "TV", "PC", "AI", "ID", "DJ", "CD", "FM", "AC", "DC", "HR", "PM", "ER", "EST", "LA", "UPS",
     "MD", "CC",
@@ -36,6 +37,7 @@ _SPELLED = {
 
 _RULES: tuple[Rule, ...] = (
     *addresses.ADDRESSES,
+    *verses.VERSES,
     *dates.MONTHS,
     *dates.DATES,
     *names.ABBREVIATIONS,
@@ -57,8 +59,8 @@ _RULES: tuple[Rule, ...] = (
 
 # Most texts have no digits.
 _OF_DIGITS = frozenset((
-    *dates.DATES, *dates.TIMES, *dates.DECADES, *quantities.TELEPHONES, *quantities.MONEY, *quantities.ORDINALS,
-    *quantities.INCHES, *quantities.FRACTIONS, *quantities.MEASURES, *quantities.NUMBERS,
+    *verses.VERSES, *dates.DATES, *dates.TIMES, *dates.DECADES, *quantities.TELEPHONES, *quantities.MONEY,
+    *quantities.ORDINALS, *quantities.INCHES, *quantities.FRACTIONS, *quantities.MEASURES, *quantities.NUMBERS,
 ))  # fmt: skip
 _RULES_WITHOUT_DIGITS = tuple(each for each in _RULES if each not in _OF_DIGITS)
 
@@ -67,12 +69,15 @@ _ARROW = "[\u2190-\u21ff]"
 _MAX_FOLDED = 6  # maximum characters that one character may decompose to
 _FRACTIONS = "½1/2 ⅓1/3 ⅔2/3 ¼1/4 ¾3/4 ⅕1/5 ⅖2/5 ⅗3/5 ⅘4/5 ⅙1/6 ⅚5/6 ⅐1/7 ⅛1/8 ⅜3/8 ⅝5/8 ⅞7/8 ⅑1/9 ⅒1/10".split()
 # Signs whose compatibility forms would change the number before them.
-_RAISED = str.maketrans({**{each[0]: f" {each[1:]}" for each in _FRACTIONS}, "²": " squared", "³": " cubed"})
+_RAISED = str.maketrans({**{each[0]: f" {each[1:]}" for each in _FRACTIONS}, "²": " squared", "³": " cubed", "⁄": "/"})
 _POWER = re.compile(r"(?:(?<=[\d)])|(?<=\b[A-Za-z]))⁻?[⁰¹²³⁴-⁹]+")  # after longer words, numbers of notes
 _DEGREES = re.compile(r"(?<=\d)º|º(?=[CF]\b)")  # the ordinal sign, in their place
+_NUMBER_SIGN = re.compile(r"\b[Nn][º°]\s?(?=\d)")
 _MICRO = re.compile(r"(?<=[\d\s])μ(?=[A-Za-z]\b)")  # the Greek letter
 _QUOTES = str.maketrans({**dict.fromkeys("’‘ʼ`", "'"), **dict.fromkeys(f'“”"™©®℠{SPELL}')})
 _DIGIT = re.compile(r"\d")
+_INNER_CAPITALS = re.compile(r"[A-Z]?[a-z]+(?=[A-Z])[A-Za-z]*")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _TOKEN = re.compile(rf"[A-Za-z]+{SPELL}(?:'s)?|[A-Za-z]+(?:'[A-Za-z]+)*'?|[,.!?]+")
 
 
@@ -87,7 +92,7 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.translate(_QUOTES)
     text = _POWER.sub(lambda power: "^" + unicodedata.normalize("NFKC", power[0]).replace("−", "-"), text)
-    text = _MICRO.sub("µ", _DEGREES.sub("°", text))
+    text = _MICRO.sub("µ", _DEGREES.sub("°", _NUMBER_SIGN.sub("№ ", text)))
     text = compose(text.translate(_QUOTES).translate(_RAISED))
     text = "".join(sign if sign in _KEPT else _compatible(sign) for sign in text)
     decomposed = unicodedata.normalize("NFD", text.translate(_LETTERS))
@@ -102,7 +107,7 @@ def written_out(text: str) -> str:
     for pattern, replace in _RULES if _DIGIT.search(text) else _RULES_WITHOUT_DIGITS:
         text = pattern.sub(replace, text)
     text = re.sub(r"\.{2,}(?=\s*\S)", ",", text)
-    text = re.sub(rf"\s[-–—]+\s|--+|\n+|{_ARROW}", " , ", text)
+    text = re.sub(rf"[-=]+>|\s[-–—]+\s|--+|\n+|{_ARROW}", " , ", text)
     return "".join(f" {_SIGNS[sign]} " if sign in _SIGNS else sign for sign in text)
 
 
@@ -146,11 +151,34 @@ def _letters_or_word(token: str, known: Container[str], shouting: bool) -> list[
     letters, mark, ending = token.partition(SPELL)
     if mark:
         return [*letters[:-1], letters[-1] + ending]
+    if parts := _joined_words(token, known):
+        short = (len(part) == 1 or (part.isupper() and len(part) <= 3) for part in parts)
+        return [
+            each
+            for part, letters in zip(parts, short, strict=True)
+            for each in (part.upper() if letters else [part.lower()])
+        ]
     plain = token.rstrip("'")  # "the CEOs' pay"
+    if plain in _NO_PLURALS:
+        return [token.lower()]
     stem = plain.removesuffix("'s") if plain.endswith("'s") else plain.removesuffix("s")
     if not _is_acronym(stem, known, shouting):
         return [token.lower()]
     return [*stem[:-1], stem[-1] if stem == plain else f"{stem[-1]}'s"]
+
+
+def _joined_words(token: str, known: Container[str]) -> list[str]:
+    """Return the words of a name such as "OpenAI", "macOS" or "getUserName". Empty if it is a word itself."""
+    if not _INNER_CAPITALS.fullmatch(token):
+        return []
+    parts = _PART.findall(token)
+    letters = [part.isupper() for part in parts]
+    if not any(letters) and token.lower() in known:
+        return []  # "YouTube"
+    words = [part for part, spelled in zip(parts, letters, strict=True) if not spelled]
+    are_words = all(len(word) > 2 and word.lower() in known for word in words[1:])
+    first = words[0]
+    return parts if are_words and (first in ("e", "i", "m") or (len(first) > 2 and first.lower() in known)) else []
 
 
 def _is_acronym(word: str, known: Container[str], shouting: bool) -> bool:

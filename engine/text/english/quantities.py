@@ -3,7 +3,7 @@
 import re
 
 from engine.text.english.numbers import cardinal, digits, number, ordinal, year
-from engine.text.english.rules import NUMBER, SPELL, STOP, Rule, rule, spelled
+from engine.text.english.rules import NUMBER, SPELL, STOP, Rule, before, rule, spelled
 from engine.text.english.units import PER_UNITS, UNIT, unit_name
 
 CURRENCIES = {
@@ -33,10 +33,16 @@ _AMOUNTS = {  # as in "$5M"
 }  # fmt: skip
 _LENGTH_OR_QUOTE = re.compile(
     r"(?P<feet>\b\d['′]\s?(?:1[01]|\d))[\"″]"
-    r"|(?P<size>(?<![\w.,/'=+-])(?:[1-9]\d{0,2}(?:\.\d{1,3})?|(?:\d{1,2}[ -])?[1-9]/\d{1,2}))[\"″'′](?=-|\s[a-z])"
+    r"|(?P<size>(?:(?<![\w.,/'=+-])|(?<=['\"′″][x×]))"
+    r"(?:[1-9]\d{0,2}(?:\.\d{1,3})?|(?:\d{1,2}[ -])?[1-9]/\d{1,2}))[\"″'′]"
+    r"(?=-|\s?[x×]\s?\d|\s(?:[a-z\d]|[A-Z]{2}))"
     r"|\"|(?P<opening>(?<!\w)'(?=\S))|'(?!\w)"
 )
-_MEASURED = re.compile(r"\s(?:above|and|apart|at|below|by|deep|from|high|in|long|of|on|or|tall|thick|to|wide|x)\b")
+_MEASURED = re.compile(
+    r"\s(?:above|and|apart|at|below|by|deep|from|high|in|long|of|on|or|tall|thick|to|wide)\b|\s?[x×]"
+)
+_ARTICLE, _NOUN = re.compile(r"\b[Aa]n? \Z"), re.compile(r",?[\s-][a-z]")
+_HEADINGS = {"N": "North", "E": "East", "S": "South", "W": "West"}
 _POWERS = {"squared": "square", "cubed": "cubic", "2": "square", "3": "cubic"}
 _COUNTED = (
     "customers|downloads|followers|fans|likes|members|people|players|subscribers|users|views|viewers|visitors|words"
@@ -46,7 +52,7 @@ _SIGNS = "".join(CURRENCIES)
 _ALONE = rf"(?<![\w.,:{_SIGNS}-])"
 _SIGN, _AMOUNT = f"[{_SIGNS}]", "|".join(_AMOUNTS)
 _SCALE = "(?:hundred|thousand|million|billion|trillion)"
-_PRICED = r"(\d|dollars?|euros?|pounds?|cents?|yen|rupees?|times?)"
+_PRICED = r"(\d|¢|dollars?|euros?|pounds?|cents?|yen|rupees?|times?)"
 # Others may be dates, as "3/12".
 _PART = r"(?:[1-9]/(?:[2-9]|100?)|\d{1,2}/(?:32|64|16(?=[ -]inch)))"
 
@@ -74,6 +80,8 @@ def _money(match: re.Match[str]) -> str:
     if match[1]:
         one, many = (f"{_COUNTRIES[match[1]]} {name}" for name in (one, many))
     amount, scale = match[3].replace(",", ""), match[5] or _AMOUNTS.get((match[6] or "").lower())
+    if _ARTICLE.search(before(match, 3)) and _NOUN.match(match.string, match.end()):  # "an $800 phone"
+        many, cents = one, cent
     name = one if "-" in match[0] or match[7] is not None else many  # "a five dollar bill"
     whole, _, fraction = amount.partition(".")
     if scale or match[4] or len(fraction) not in (0, 2):
@@ -88,6 +96,12 @@ def _money(match: re.Match[str]) -> str:
 def _code(match: re.Match[str]) -> str:
     country, sign = _CODES[match[1] or match[4]]
     return f"{country}{sign}{match[2] or match[3]}"
+
+
+def _dollars(match: re.Match[str]) -> str:
+    """Read an amount with a sign and a code, "$50 USD", in the currency of the code."""
+    country, sign = _CODES[match[3]]
+    return f"{country}{sign}{match[2]}" if sign == match[1] else match[0]
 
 
 def _part(fraction: str) -> str:
@@ -105,11 +119,18 @@ def _feet(match: re.Match[str]) -> str:
     return f"{match[1] or match[3]} foot {match[2] or match[4]}"
 
 
+def _coordinate(match: re.Match[str]) -> str:
+    parts = zip(match.groups()[:3], ("degrees", "minutes", "seconds"), strict=True)
+    return " ".join([*(f"{number} {unit}" for number, unit in parts if number), _HEADINGS[match[4]]])
+
+
 def _measure(match: re.Match[str]) -> str:
     amount, power, per = match["amount"], match["power"], match["per"]
     unit = unit_name(match["unit"], one=match["hyphen"] is not None or amount == "1")
     if per:
         unit, below = f"{unit} per", PER_UNITS.get(per.lower()) or unit_name(per, one=True)
+        if match["each"]:
+            below += f" per {PER_UNITS[match['each'].lower()]}"
         if power and below == "second":
             return f"{amount} {unit} second {power}"
         return f"{amount} {unit} {_power(power)}{below}"
@@ -139,7 +160,8 @@ def lengths_written(text: str) -> str:
             return match["feet"]
         if size and not is_open.get(mark):
             one, many = ("foot", "feet") if mark in "'′" else ("inch", "inches")
-            return f"{size} {many if size != '1' and _MEASURED.match(match.string, match.end()) else one}"
+            gap = " " if match.string.startswith(("x", "×"), match.end()) else ""
+            return f"{size} {many if size != '1' and _MEASURED.match(match.string, match.end()) else one}{gap}"
         is_open[mark] = bool(match["opening"]) if mark == "'" else not is_open.get(mark)
         return match[0]
 
@@ -169,9 +191,13 @@ MONEY: tuple[Rule, ...] = (
     ),
     rule(r"((?:€|\bEUR)\s?)?(?<![\w.,])(\d+),(\d\d)\b(?![.,]?\d)(?(1)|(?=\s?(?:€|EUR\b)))", r"\1\2.\3"),
     rule(rf"{_ALONE}({NUMBER})\s?({_SIGN})(?![\w]|\s?\d)", r"\2\1"),  # "5 €"
+    rule(rf"~(?=\s?(?:{'|'.join(_COUNTRIES)})?{_SIGN}\s?\d)", " about "),
+    rule(rf"({_SIGN})\s?({NUMBER})\s?({'|'.join(_CODES)})\b", _dollars),
     rule(rf"\b({'|'.join(_CODES)})\s?({NUMBER})|{_ALONE}({NUMBER})\s?({'|'.join(_CODES)})\b", _code),
     rule(rf"({_SIGN})(?=\.\d)", r"\g<1>0"),
     rule(rf"({_SIGN})({NUMBER})\s?[-–]\s?({NUMBER})(?!\d)", r"\2 to \1\3"),
+    # "$1-$2 million": the scale is that of both.
+    rule(rf"({_SIGN})({NUMBER})(?=\s?[-–]\s?\1{NUMBER}(?:[\s-]?{_SCALE}|(?i:{_AMOUNT}))\b)", r"\2"),
     rule(rf"(?i)(?<=\d)({_AMOUNT})?\s?[-–]\s?(?={_SIGN}\s?\d)", r"\1 to "),
     rule(rf"(?<![\w)])[-−](?=(?:{'|'.join(_COUNTRIES)})?{_SIGN}\d)", " minus "),
     rule(rf"({_SIGN})[-−](?=\d)", r" minus \1"),
@@ -196,17 +222,18 @@ PER: tuple[Rule, ...] = (
     rule(rf"\b(?i:per) ((?i:{'|'.join(PER_UNITS)}))\b{STOP}", lambda match: f"per {PER_UNITS[match[1].lower()]}"),
 )
 INCHES: tuple[Rule, ...] = (
+    rule(r"(\d+(?:\.\d+)?)°\s?(?:(\d{1,2}(?:\.\d+)?)['′]\s?)?(?:(\d{1,2}(?:\.\d+)?)″?\s?)?([NSEW])\b", _coordinate),
     rule(rf"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b{STOP}", _feet),
-    rule(r"(?<=\d)([ -]?)in\.(?=[,;)]|\s+[a-z])", r"\1″"),
+    rule(r"(?<=\d)([ -]?)in(?:\.(?=[,;)]|\s+[a-z])|(?=\.\s*\Z))", r"\1″"),
 )
 FRACTIONS: tuple[Rule, ...] = (
     rule(r"(?<![\w/])(\d{2,3})/(\d{2,3})(?= ?mmHg\b)", r"\1 over \2"),
-    rule(r"(?i)(\bblood pressure (?:is|of|was) )(\d{2,3})/(\d{2,3})\b", r"\1\2 over \3"),
+    rule(r"(?i)(\b(?:blood pressure|BP) (?:is |of |was )?)(\d{2,3})/(\d{2,3})\b", r"\1\2 over \3"),
     rule(r"\b(\d+(?:\.\d+)?)(?:e([-−]?)|E(?:\+|([-−])))(\d{1,3})\b", r"\1 times 10 to the power of \2\3\4"),
     rule(r"(?<=\d)\s?/\s?(?=\d[\d.,]*+\s*=)", " divided by "),
     rule(r"(?<=\d)\s?[-–]\s?(?=\d[\d.,]*+\s*=)", " minus "),
     rule(r"(?<=[\w)])\^([23])(?!\.?\d)", lambda match: " squared" if match[1] == "2" else " cubed"),
-    rule(r"(?<=[\w)])\^(?=-?\d)", " to the power of "),
+    rule(r"(?<=[^\W_)])\^(?=-?[^\W_])|(?<=\))\^(?=-?\d)", " to the power of "),
     rule(r"\b(?:24/7|50/50|20/20|9/11)\b", lambda match: match[0].replace("/", " ")),
     rule(r"\b(\d{1,2})/(\d{1,2})(?= time\b)", r"\1 \2"),  # of music
     rule(r"(?<![\w.,/])(\d{1,3})/\1\b(?!/|[.,]\d)", r"\1 out of \1"),
@@ -227,6 +254,7 @@ MEASURES: tuple[Rule, ...] = (
     rule(
         rf"(?:(?<![\w.,])|(?<=\dx))(?<![A-Z]-)(?P<amount>(?:{NUMBER}|\.\d+)(?: {_SCALE})?)"
         rf"(?:\s|(?P<hyphen>-))?(?P<unit>{UNIT})(?:/(?P<per>{UNIT}|{'|'.join(PER_UNITS)})\b)?"
+        rf"(?:(?<=[a-z])/(?P<each>(?i:{'|'.join(PER_UNITS)}))\b)?"
         rf"(?: ?(?P<power>squared|cubed|(?<=[mt])[23]))?(?![\w{SPELL}])(?:(?<=°[CFcf])|(?!/[a-z])){STOP}",
         _measure,
     ),
@@ -238,9 +266,11 @@ ORDINALS: tuple[Rule, ...] = (
 NUMBERS: tuple[Rule, ...] = (
     rule(r"(?<=[A-Za-z]-)\d[\d.]*(?:-\d[\d.]*)+", lambda match: match[0].replace("-", " ")),  # "Llama-3.1-8B"
     rule(r"\b0x([\dA-Fa-f]{1,16})\b", _hexadecimal),
+    rule(r"\b(GMT|UTC)\s?[-−–](?=\d)", r"\1 minus "),
     rule(r"(?<=\d):(?=\d)", " to "),
     rule(r"(?<=\d)\s?[-–]\s?(?=\d)", " to "),
-    rule(r"(?<![\w)%°])[-−](?=\.?\d)", " minus "),
+    rule(r"(?<![\w)%°])(?:[-−](?=\.?\d)|–(?=\d+(?:\.\d+)?\s?(?:°|degrees?\b|%)))", " minus "),
+    rule(r"\b((?:(?:centi|milli)?meters?|feet|foot|inch(?:es)?|yards?) ?)[x×](?= ?\d)", r"\1 by "),
     rule(r"(?<=\d) x (?=\d[\d.]* (?:(?:centi|milli)?meters?|feet|foot|inch(?:es)?|yards?)\b)", " by "),
     rule(r"(?<=\d)\s?\*\s?(?=\d)|(?<=\d) x (?=\d)", " times "),
     rule(r"(?<=\d)x(?=\d)", " by "),

@@ -26,7 +26,8 @@ _UNITS = {
     "W": "watts", "Wh": "watt hours", "V": "volts", "Ω": "ohms", "lm": "lumens", "lx": "lux",
     "°c": "degrees celsius", "°f": "degrees fahrenheit", "°": "degrees",
     "s": "seconds", "ms": "milliseconds", "µs": "microseconds", "sec": "seconds", "secs": "seconds", "min": "minutes",
-    "mins": "minutes", "h": "hours", "hr": "hours", "hrs": "hours", "yr": "years", "yrs": "years", "pts": "points",
+    "mins": "minutes", "h": "hours", "hr": "hours", "hrs": "hours", "wk": "weeks", "wks": "weeks", "mos": "months",
+    "yr": "years", "yrs": "years", "bps": "basis points", "pts": "points",
 }  # fmt: skip
 _PREFIXES = {"n": "nano", "p": "pico", "µ": "micro", "m": "milli", "h": "hecto", "k": "kilo", "M": "mega", "G": "giga"}
 # The prefixes of units with capitals. Others make other abbreviations: "MA", "PA".

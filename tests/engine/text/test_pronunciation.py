@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidConfig, InvalidInput
-from engine.text import split_segments
+from engine.text import sentences, split_segments
+from engine.text.english import verses
 from engine.text.english.numbers import cardinal, roman
 from engine.text.english.pronunciation import (
     MARKS,
@@ -125,6 +126,12 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("$3/month", "three dollars per month"),
         ("$.99 or ₹1,00,000", "ninety nine cents or one hundred thousand rupees"),
         ("$10/hr, $5/lb, 3 times/week", "ten dollars per hour , five dollars per pound , three times per week"),
+        ("A $5 million house, an $800 phone, a $9.99 plan. It cost a $5.",
+         ("a five million dollar house , an eight hundred dollar phone , a nine dollar and ninety nine cent plan . "
+         "it cost a five dollars .")),
+        ("$1.5-$2bn, $50 USD, $5 CAD, ~$5, 5¢/min",
+         ("one point five to two billion dollars , fifty U S dollars , five canadian dollars , about five dollars , "
+         "five cents per minute")),
         # Dates and times
         ("The 4th of July. Happy 4th of July! The 1st of May",
          "the fourth of july . happy fourth of july ! the first of may"),
@@ -171,6 +178,13 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("In 4:02.15, at 9:30EST, 1 hr. 10 min. now",
          "in four minutes and two point one five seconds , at nine thirty E S T , one hour and ten minutes now"),
         ("2021-06-05T07:45", "june fifth , twenty twenty one seven forty five"),
+        ("Sat 10am, Mon, 5 Jan, Fri 12/8, Tues morning. He sat. The Sun, May 5",
+         ("saturday ten A M , monday , the fifth of january , friday december eighth , tuesday morning . he sat . "
+         "the sun , may fifth")),
+        ("due 12/25, the class of '05, 12:00 noon, V8s and the 747s",
+         ("due december twenty fifth , the class of oh five , twelve noon , V eights and the seven hundred forty "
+         "sevens")),
+        ("at 9 GMT-5", "at nine G M T minus five"),
         # Telephone numbers and other identifiers
         ("(415) 555-2671", "four one five , five five five , two six seven one"),
         ("Call 911 or 555-0199.", "call nine one one or five five five , zero one nine nine ."),
@@ -242,7 +256,19 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("8/8, 7/100, 9/32, 5/16 inch, in 6/8 time",
          "eight out of eight , seven one hundredths , nine thirty seconds , five sixteenths inch , in six eight time"),
         ("24/7, 50/50", "twenty four seven , fifty fifty"),
+        ("5 mg/kg/day, 5 fl. oz. now, 25 bps, 3 wks. old. It is 5 in.",
+         ("five milligrams per kilogram per day , five fluid ounces now , twenty five basis points , three weeks "
+         "old . it is five inches .")),
+        ("A 65\" 4K TV, a 4'x8' sheet, 2\" x 4\" wood, 3⁄4, –5 °C",
+         ("a sixty five inch four K T V , a four feet by eight foot sheet , two inches by four inch wood , three "
+         "quarters , minus five degrees celsius")),
+        ("40.7° N, 7°5'3\"W, 10°30′E, BP 120/80",
+         ("forty point seven degrees north , seven degrees five minutes three seconds west , ten degrees thirty "
+         "minutes east , B P one hundred twenty over eighty")),
+        ("x >= 3, y != 4, e^x, A -> B",
+         "x greater than or equal to three , y not equal to four , e to the power of x , A , B"),
         # Addresses
+        ("From: Ann <ann@a.com>, see <https://b.org>.", "from , ann , ann at a dot com , see , b dot org ."),
         ("Ask lee.k-b@my-shop.co.uk or see my-shop.com/all-of-it.",
          "ask lee dot k dash b at my dash shop dot co dot U K or see my dash shop dot com slash all dash of dash it ."),
         ("Salem, OR, and Bangor, ME 04401-2345. Well, OK.",
@@ -285,6 +311,17 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("AT&T and M&Ms", "A T and T and M and M's"),
         ("CO2, the A380, Vitamin A and A+", "C O two , the A three hundred eighty , vitamin A and A plus"),
         ("five A's", "five A's"),
+        ("A: He did. (A) Yes or a) no, A/B, A & B, three As; As is. A… man",
+         "A , he did . A , yes or A , no , A slash B , A and B , three A's , as is . a . man"),
+        ("Us too. The WHO in WW2 and §§ 5-6", "us too . the W H O in world war two and sections five to six"),
+        ("B♭ and Bb major, C♯, rock 'n' roll", "B flat and B flat major , C sharp , rock and roll"),
+        ("It was _really_ ____ my_file, N°5, Mr Hill, the govt. of it",
+         "it was really my underscore file , number five , mister hill , the government of it"),
+        ("OpenAI, macOS, mRNA, getUserName, #GoodMorning, YouTube, McAvoyish",
+         "open A I , mac O S , M R N A , get user name , hashtag good morning , youtube , mcavoyish"),
+        ("1 Cor. 13:4-8, John 3:16, Ps. 23:4. Mark 10:30 am",
+         ("first corinthians thirteen , verses four to eight , john three , verse sixteen , psalm twenty three , "
+         "verse four . mark ten thirty A M")),
         ("the CEOs' pay", "the C E O's pay"),
         ("Click File → Open", "click file , open"),
         ("C# and .NET", "C sharp and dot net"),
@@ -400,6 +437,10 @@ def test_every_listed_word_has_a_vowel() -> None:
 @given(st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=14))
 def test_any_letters_give_known_phones(word: str) -> None:
     assert set(LEXICON.word(word).split()) <= set(PHONES)
+
+
+def test_books_of_the_bible_do_not_end_sentences() -> None:
+    assert verses.BOOKS.keys() == sentences.BOOKS
 
 
 def test_roman_numerals_have_values() -> None:

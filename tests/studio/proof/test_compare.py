@@ -46,7 +46,10 @@ def test_only_words_are_compared(text: str, heard: str) -> None:
         ("She lives in Elm St. now.", "She lives in Elm Street now."),
         ("We met on July 4, 2026.", "We met on July 4th, 2026."),
         ("OK, come in.", "Okay, come in."),
-        ("He realised that the colours of the theatre were grey.", "He realized that the colors of the theater were gray."),
+        (
+            "He realised that the colours of the theatre were grey.",
+            "He realized that the colors of the theater were gray.",
+        ),
     ],
 )
 def test_english_numbers_units_and_abbreviations_are_equal_in_any_spelling(text: str, heard: str) -> None:
