@@ -151,13 +151,9 @@ def _letters_or_word(token: str, known: Container[str], shouting: bool) -> list[
     letters, mark, ending = token.partition(SPELL)
     if mark:
         return [*letters[:-1], letters[-1] + ending]
-    if parts := _joined_words(token, known):
-        short = (len(part) == 1 or (part.isupper() and len(part) <= 3) for part in parts)
-        return [
-            each
-            for part, letters in zip(parts, short, strict=True)
-            for each in (part.upper() if letters else [part.lower()])
-        ]
+    if parts := _joined_words(token.removesuffix("'s"), known):
+        words = [each for part in parts for each in (part.upper() if _is_short(part) else [part.lower()])]
+        return [*words[:-1], words[-1] + ("'s" if token.endswith("'s") else "")]
     plain = token.rstrip("'")  # "the CEOs' pay"
     if plain in _NO_PLURALS:
         return [token.lower()]
@@ -165,6 +161,11 @@ def _letters_or_word(token: str, known: Container[str], shouting: bool) -> list[
     if not _is_acronym(stem, known, shouting):
         return [token.lower()]
     return [*stem[:-1], stem[-1] if stem == plain else f"{stem[-1]}'s"]
+
+
+def _is_short(part: str) -> bool:
+    """Whether a part of a joined word is spelled, although it may be a word: "iOS", "eSIM"."""
+    return len(part) == 1 or (part.isupper() and len(part) <= 3)
 
 
 def _joined_words(token: str, known: Container[str]) -> list[str]:

@@ -317,8 +317,8 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("B♭ and Bb major, C♯, rock 'n' roll", "B flat and B flat major , C sharp , rock and roll"),
         ("It was _really_ ____ my_file, N°5, Mr Hill, the govt. of it",
          "it was really my underscore file , number five , mister hill , the government of it"),
-        ("OpenAI, macOS, mRNA, getUserName, #GoodMorning, YouTube, McAvoyish",
-         "open A I , mac O S , M R N A , get user name , hashtag good morning , youtube , mcavoyish"),
+        ("OpenAI's, GoodMorning's, macOS, mRNA, getUserName, #GoodMorning, YouTube",
+         "open A I's , good morning's , mac O S , M R N A , get user name , hashtag good morning , youtube"),
         ("1 Cor. 13:4-8, John 3:16, Ps. 23:4. Mark 10:30 am",
          ("first corinthians thirteen , verses four to eight , john three , verse sixteen , psalm twenty three , "
          "verse four . mark ten thirty A M")),
