@@ -70,6 +70,11 @@ def without_control_tokens(text: str) -> str:
     return _TOKEN_START.sub(" ", _CONTROL_TOKEN.sub(" ", text))
 
 
+def blank_line_marks(text: str) -> str:
+    """Return text with as many spaces in place of the marks of headings and quotations before its lines."""
+    return _LINE_MARKS.sub(lambda marks: " " * len(marks[0]), text)
+
+
 def _clean(text: str) -> str:
     text = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text).replace("\t", " "))
     for _ in range(_LINK_DEPTH):

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import regex
 
 from engine.languages import language_tag
+from engine.text.clean import blank_line_marks
 from engine.text.english.normalization import fold, written_out
+from engine.text.english.numbers import cardinal, digits
 from engine.text.tags import blank_tags
 from studio.proof.spelling import one_spelling
 
 _ALONE = r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"  # no spaces: each character counts as a word
 _SIGN = r"(?:°(?:[cf]\b)?|[\p{Sc}%&@+=§])"  # read as a word
-_TOKEN = regex.compile(rf"{_ALONE}|(?:(?!{_ALONE})\S)+")
+# Telephone numbers are compared by digits: recognisers group them in any way.
+_TELEPHONE = (
+    r"(?<![\w.,])(?:(?:(?:\+\d{1,3}|1)[ .-]?)?\(?\d{3}\)?[ .-]?\d{3}[ .-]?\d{4}"
+    r"|(?:\+\d{1,3} ?|0)\d{2,4}(?: \d{3,4}){1,3})(?![\w-]|[.,]\d)"
+)
+_TOKEN = regex.compile(rf"{_TELEPHONE}|{_ALONE}|(?:(?!{_ALONE})\S)+")
 _WORD = regex.compile(rf"{_ALONE}|{_SIGN}|(?:(?!{_ALONE})[^\W_])+")
 _FIGURE = regex.compile(rf"\p{{N}}|{_SIGN}")
 # Within numbers, as in "7:30", "1,234", "10 000" and "555-1234": recognisers leave it out, or write another one.
 _SEPARATOR = regex.compile(r"(?<=\d)[,:\s](?=\d)|(?<=\b\d{3})-(?=\d{4}\b)")
+_PAIR = regex.compile(r"(?<=\b\d{1,2})/(?=\d{1,2}\b)")  # "9/11", which may be written "9-11"
+_SCALES = frozenset("hundred thousand million billion".split())
+_NUMBERS = frozenset(cardinal(number) for number in (*range(1, 20), *range(20, 100, 10)))
+_FILLERS = frozenset("er erm hm uh um".split())  # recognisers leave them out
 _TIME = regex.compile(r"\b\d{1,2}:\d{2}\b")
 _POINT_OF_TIME = regex.compile(r"(?<=\b\d{1,2})\.(?=\d{2}\b)")
 
@@ -51,15 +62,19 @@ def compare(text: str, transcript: str, language: str = "") -> Comparison:
 
     Words that are only split differently are equal ("good bye", "goodbye"). Style tags and pauses are not words.
     English numbers, units and abbreviations are written out, and British and American spellings are equal; in other
-    languages, digits are equal to any words in their place. language: a tag or an English name; "" if unknown: the better of both comparisons.
+    languages, digits are equal to any words in their place. A transcript in English may lack "um".
+
+    language: a tag or an English name; "" if unknown: the better of both comparisons.
     """
     tag = language_tag(language)
     readings = (True, False) if not tag else (tag == "en",)
-    found = (_compared(blank_tags(text), transcript, english) for english in readings)
+    text = blank_line_marks(blank_tags(text))
+    found = (_compared(text, transcript, english, _FILLERS if tag else frozenset()) for english in readings)
     return min(found, key=lambda comparison: comparison.word_error)
 
 
-def _compared(text: str, transcript: str, english: bool) -> Comparison:
+def _compared(text: str, transcript: str, english: bool, optional: frozenset[str]) -> Comparison:
+    """Compare as `compare` does. optional: English words that may be missing in the transcript."""
     truth, guess = _words(text, english), _words(transcript, english)
     if not truth:
         return Comparison(float(bool(guess)), ())
@@ -68,7 +83,10 @@ def _compared(text: str, transcript: str, english: bool) -> Comparison:
     for a, b, c, d in _differences(said, heard):
         if "".join(said[a:b]) == "".join(heard[c:d]) or _same_number(said[a:b], heard[c:d]):
             continue
-        if english and _read_alike(_around(text, truth, a, b), _around(transcript, guess, c, d)):
+        if english and c == d and optional.issuperset(said[a:b]):
+            continue
+        around = ((_around(text, truth, a, b, more), _around(transcript, guess, c, d, more)) for more in (1, 2))
+        if english and any(_read_alike(*both) for both in around):
             continue
         errors += max(b - a, d - c)
         marks |= set(range(a, b)) or {max(0, a - 1)}
@@ -76,19 +94,33 @@ def _compared(text: str, transcript: str, english: bool) -> Comparison:
     return Comparison(errors / len(truth), tuple(spans))
 
 
-def _around(text: str, words: Sequence[_Word], start: int, end: int) -> str:
-    """Return the part of a text with these words and one more on either side."""
-    within = words[max(0, start - 1) : end + 1]
+def _around(text: str, words: Sequence[_Word], start: int, end: int, more: int) -> str:
+    """Return the part of a text with these words and so many more on either side."""
+    within = words[max(0, start - more) : end + more]
     return text[within[0].start : within[-1].end] if within else ""
 
 
 def _read_alike(said: str, heard: str) -> bool:
     """Whether English texts are read in the same words, their numbers written alike: "5 km", "five kilometers"."""
+    paired = [_PAIR.sub("-", text) for text in (said, heard)]
     plain = [_SEPARATOR.sub("", text) for text in (said, heard)]
     if _TIME.search(said) or _TIME.search(heard):
         plain = [_POINT_OF_TIME.sub("", text) for text in plain]
-    ours, theirs = ("".join(_normalised_words(text, True)) for text in plain)
-    return ours == theirs
+    return any(_spoken(ours) == _spoken(theirs) for ours, theirs in ((said, heard), paired, plain))
+
+
+def _spoken(text: str) -> str:
+    """Return the words of an English text as one."""
+    return "".join(word for _, word in _plain_numbers(_normalised_words(text, True)))
+
+
+def _plain_numbers(words: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Iterate over words and their positions, with "one hundred two" for "a hundred and two"."""
+    for at, (before, word, following) in enumerate(zip(["", *words], words, [*words[1:], ""], strict=False)):
+        if word == "a" and following in (*_SCALES, "half"):
+            yield at, "one"
+        elif not (word == "and" and before in _SCALES and following in _NUMBERS):
+            yield at, word
 
 
 def _same_number(said: Sequence[str], heard: Sequence[str]) -> bool:
@@ -105,11 +137,15 @@ def _may_be_read(figures: Counter[str], words: Counter[str]) -> bool:
 
 
 def _words(text: str, english: bool) -> list[_Word]:
-    return [
+    words = [
         _Word(normalised, token.start(), token.end())
         for token in _TOKEN.finditer(text)
         for normalised in _normalised_words(token[0], english)
     ]
+    if not english:
+        return words
+    plain = _plain_numbers([word.normalised for word in words])
+    return [replace(words[at], normalised=normalised) for at, normalised in plain]
 
 
 def _normalised_words(token: str, english: bool) -> list[str]:
@@ -117,6 +153,8 @@ def _normalised_words(token: str, english: bool) -> list[str]:
 
     English numbers and abbreviations are written out, and English words have one spelling.
     """
+    if english and regex.fullmatch(_TELEPHONE, token):
+        return digits("".join(filter(str.isdecimal, fold(token)))).split()
     folded = (written_out(token) if english else fold(token)).casefold().replace("'", "").replace("’", "")
     plain = "".join(sign for sign in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(sign))
     words = _WORD.findall(unicodedata.normalize("NFC", plain))
@@ -125,6 +163,15 @@ def _normalised_words(token: str, english: bool) -> list[str]:
 
 def _differences(truth: Sequence[str], guess: Sequence[str]) -> list[tuple[int, int, int, int]]:
     """Return the differing parts of a shortest alignment: truth[a:b] was recognised as guess[c:d]."""
+    most = min(len(truth), len(guess))
+    tail = next((n for n in range(most) if truth[-1 - n] != guess[-1 - n]), most)
+    head = next((n for n in range(most - tail) if truth[n] != guess[n]), most - tail)
+    truth, guess = truth[head : len(truth) - tail], guess[head : len(guess) - tail]
+    return [(head + a, head + b, head + c, head + d) for a, b, c, d in _aligned(truth, guess)]
+
+
+def _aligned(truth: Sequence[str], guess: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """Return the differing parts as `_differences` does, in time proportional to the product of the lengths."""
     width = len(guess) + 1
     costs = [list(range(width))]
     for a, word in enumerate(truth, 1):

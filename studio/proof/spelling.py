@@ -17,22 +17,40 @@ _ENDINGS = tuple(
         (r"(?<=[a-z]{2})enc(?=e[sd]?$|eless$|ing$)", "ens"),  # defence
         (r"(?<=[a-z]{2}og)u(?=ed$)|(?<=[a-z]{2}og)ue(?=s?$)", ""),  # dialogue
         (r"(?<=[a-z])(?:ae|oe)(?=[^aeiou].)|^(?:ae|oe)(?=[^r])", "e"),  # paediatric, foetus, aesthetic
+        (r"(?<=^(?:to|after|back|for|up|down|in|out)ward)s$", ""),
         (r"(?<=^m)ou(?=ld|lt)", "o"),  # mould
         (r"(?<=[a-z]dg)e(?=ment)", ""),  # judgement
     )
 )
+# Also forms that recognisers write in another way: "all right", "going to", "Miss" for "Ms."
 _WORDS = {
+    "alright": "allright",
     "artefact": "artifact",
     "axe": "ax",
+    "burnt": "burned",
     "cheque": "check",
     "cosy": "cozy",
     "disc": "disk",
     "doughnut": "donut",
     "draught": "draft",
+    "dreamt": "dreamed",
+    "gonna": "goingto",
+    "gotta": "gotto",
     "grey": "gray",
+    "hmm": "hm",
+    "hmmm": "hm",
     "kerb": "curb",
+    "kinda": "kindof",
+    "leant": "leaned",
+    "leapt": "leaped",
+    "learnt": "learned",
     "manoeuvre": "maneuver",
+    "miz": "miss",
+    "mm": "hm",
+    "mmm": "hm",
     "moustache": "mustache",
+    "mum": "mom",
+    "mummy": "mommy",
     "ok": "okay",
     "plough": "plow",
     "practise": "practice",
@@ -40,9 +58,12 @@ _WORDS = {
     "pyjama": "pajama",
     "sceptic": "skeptic",
     "sceptical": "skeptical",
+    "spelt": "spelled",
+    "spilt": "spilled",
     "storey": "story",
     "sulphur": "sulfur",
     "tyre": "tire",
+    "wanna": "wantto",
     "whiskey": "whisky",
     "yoghurt": "yogurt",
 }

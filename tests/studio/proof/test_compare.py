@@ -46,6 +46,20 @@ def test_only_words_are_compared(text: str, heard: str) -> None:
         ("She lives in Elm St. now.", "She lives in Elm Street now."),
         ("We met on July 4, 2026.", "We met on July 4th, 2026."),
         ("OK, come in.", "Okay, come in."),
+        ("Mr. and Mrs. Brown met Ms. Lee.", "Mr and Mrs Brown met Miss Lee."),
+        ("It opens at 9:00 a.m. here.", "It opens at 9 a.m. here."),
+        (
+            "In 2007 it had 1,234 pages.",
+            "In two thousand and seven it had a thousand two hundred and thirty-four pages.",
+        ),
+        ("Add 1 1/2 cups of it.", "Add 1½ cups of it."),
+        ("Add 1 1/2 cups of it.", "Add one and a half cups of it."),
+        ("Call (212) 555-0147 now.", "Call 212-555-0147 now."),
+        ("Call 212-555-0147 now.", "Call 2125550147 now."),
+        ("Call 020 7946 0958.", "call zero two zero seven nine four six zero nine five eight"),
+        ("He works 24/7 since 9/11.", "He works 24-7 since 9-11."),
+        ("Rock 'n' roll, alright.", "Rock and roll, all right."),
+        ("I'm gonna go towards it, Mum. Hmm.", "I'm going to go toward it, Mom. Mm."),
         (
             "He realised that the colours of the theatre were grey.",
             "He realized that the colors of the theater were gray.",
@@ -65,11 +79,23 @@ def test_english_numbers_units_and_abbreviations_are_equal_in_any_spelling(text:
         ("It takes 3.5 hours.", "It takes 35 hours."),
         ("The road is 5 km long.", "The road is 5 miles long."),
         ("The road is 5 km long.", "The road is 50 km long."),
+        ("Call 212-555-0147 now.", "Call 212-555-0174 now."),
+        ("Five hundred and her cat.", "Five hundred her cat."),
     ],
 )
 def test_other_english_numbers_and_units_are_marked(text: str, heard: str) -> None:
     assert compare(text, heard, "en").marks
     assert compare(text, heard, "en").word_error > 0
+
+
+def test_english_transcript_may_lack_hesitations() -> None:
+    assert marked("Um, no. Uh, I do.", "No. I do.", "en") == []
+    assert marked("Um, no. Uh, I do.", "No. I die.", "en") == ["do."]
+    assert marked("Er ging um acht.", "ging acht", "") == ["Er", "um"]
+
+
+def test_marks_before_lines_are_not_words() -> None:
+    assert marked("# One\n> Two is # 5", "One. Two is number five.", "en") == []
 
 
 @pytest.mark.parametrize("language", ["de", "German", ""])
