@@ -36,9 +36,9 @@ _CAPITAL = regex.compile(r"\p{Lu}")
 
 # A full stop after these never ends a sentence; after `_BEFORE_NUMBER`, it does not if a number follows.
 _ABBREVIATIONS = frozenset(
-    "mr mrs ms mx dr prof rev hon gen adm col maj capt cmdr lt sgt cpl supt gov sen rep pres st mt ft vs cf ca eg"
-    " ie aka incl approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta dra dña ud uds lic ing dott avv dhr mevr"
-    " bijv skt napr např tzv проф акад ул".split()
+    "mr mrs ms mx dr prof rev hon gen adm col maj capt cmdr lt sgt cpl supt gov sen rep pres st mt ft vs cf ca"
+    " eg pvt pfc ens det insp atty amb ie aka incl approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta"
+    " dra dña ud uds lic ing dott avv dhr mevr bijv av avda ee skt napr např tzv проф акад ул".split()
 )
 _BEFORE_NUMBER = frozenset(
     "no nos vol vols fig figs eq p pp ch chap sec sect para art op pt rm apt bldg ste ext tel ca est max min rte hwy"
@@ -59,11 +59,12 @@ _STREETS = frozenset("ave blvd hwy pkwy rd".split())  # before a direction: "Par
 _WEEKDAYS = frozenset("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun".split())  # before a month: "Mon. Jan 5"
 # After initials ("p.m.", "U.S.") these words begin a sentence of their own; most others are part of a name.
 _OPENS = regex.compile(
-    r"\s+[\p{Ps}\p{Pi}\"']*+(?:A|An|The|This|That|These|Those|There|I|He|She|It|We|You|They|My|His|Her|Its|Our|Their"
-    r"|And|But|So|Then|When|While|After|Before|If|In|On|At|For|Now|What|Who|How|Why|Where|Because|Since|Although|However"
-    r"|Both|Each|Every|Everyone|Nobody|Another|Here|Yes|During|Despite|Meanwhile|Instead|Until|Unless|Though|Perhaps"
-    r"|Maybe|Also|Today|Yesterday|Tomorrow|Did|Do|Does|Is|Are|Was|Were|Has|Have|Had|Can|Could|Would|Should|Let|Please|Some|Many|Most|Not|As|By|From|With)"
-    r"(?=[\s'’,])"
+    r"\s+[\p{Ps}\p{Pi}\"']*+(?:[¿¡]|(?:A|An|The|This|That|These|Those|There|I|He|She|It|We|You|They|My|His|Her|Its"
+    r"|Our|Their|And|But|So|Then|When|While|After|Before|If|In|On|At|For|Now|What|Who|How|Why|Where|Because|Since"
+    r"|Although|However|Both|Each|Every|Everyone|Nobody|Another|Here|Yes|During|Despite|Meanwhile|Instead|Until"
+    r"|Unless|Though|Perhaps|Maybe|Also|Today|Yesterday|Tomorrow|Did|Do|Does|Is|Are|Was|Were|Has|Have|Had|Can|Could"
+    r"|Would|Should|Let|Please|Some|Many|Most|Not|As|By|From|With)"
+    r"(?=[\s'’,]))"
 )
 # After these, "no." is an answer, and the number that follows begins a sentence.
 _SAYS_NO = regex.compile(

@@ -58,6 +58,9 @@ _CLAUSE_FOLLOWS = re.compile(
 )
 
 
+_NAME = re.compile(r"\s*+[A-Z]")
+
+
 def _month(name: str) -> str:
     return next(month for month in _MONTHS if month.startswith(name[:3].capitalize()))
 
@@ -65,6 +68,12 @@ def _month(name: str) -> str:
 def weekday(name: str) -> str:
     """Return the day that `SHORT_WEEKDAY` matches: "Thurs" -> "Thursday"."""
     return _WEEKDAYS[name[:3].lower()]
+
+
+def _weekdays(match: re.Match[str]) -> str:
+    between = " to " if match[2].strip() in ("-", "–") else match[2]
+    ends = match[4] and (ends_text(match) or _NAME.match(match.string, match.end()))
+    return f"{weekday(match[1])}{between}{weekday(match[3])}" + ("." if ends else "")
 
 
 def _full(month: int, day: int, written_year: str) -> str:
@@ -133,6 +142,7 @@ def _half_of_day(match: re.Match[str], letters: str) -> str:
 
 
 MONTHS: tuple[Rule, ...] = (
+    rule(rf"\b({SHORT_WEEKDAY})\b\.?(\s*(?:[-–]|\b(?:and|or|to|through)\b)\s*)({SHORT_WEEKDAY})\b(\.?)", _weekdays),
     rule(  # "Sat 10am", "Mon, 5 Jan"; "Sat" and "Sun" may be other words
         rf"(?<![Tt]he )\b({SHORT_WEEKDAY})\b\.?(?=,?\s(?:(?:{_DAY}(?:st|nd|rd|th)?\s(?:of\s)?)?(?:{MONTH})"
         r"|\d{1,2}(?:/\d|:\d\d|\s?[ap]\.?m\b)|(?:morning|afternoon|evening|night)\b))",

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from engine.text.english.dates import MONTH, SHORT_WEEKDAY, weekday
+from engine.text.english.dates import MONTH, weekday
 from engine.text.english.numbers import cardinal, ordinal, roman
 from engine.text.english.rules import SPELL, Rule, before, ends_text, rule, spelled
 from engine.text.sentences import BEFORE_LETTER, opens_sentence, says_no
@@ -20,11 +20,13 @@ _ABBREVIATIONS = {
     "maj": "major", "cpl": "corporal", "cmdr": "commander", "adm": "admiral", "supt": "superintendent",
     "hwy": "highway", "pkwy": "parkway", "bros": "brothers", "univ": "university", "cf": "compare",
     "govt": "government", "incl": "including", "doz": "dozen", "attn": "attention",
+    "pvt": "private", "pfc": "private first class", "ens": "ensign", "det": "detective", "insp": "inspector",
+    "atty": "attorney", "amb": "ambassador",
 }  # fmt: skip
 # Abbreviations only with a capital and text after them: "Col. Brown", not "He ate a fig."
 _BEFORE_NAMES = {
     "gen", "col", "rev", "hon", "sen", "rep", "mt", "lt", "fig", "vol", "tel", "jan", "apr", "dec", "mon", "apt",
-    "pres", "maj", "adm",
+    "pres", "maj", "adm", "ens", "det", "amb",
 }  # fmt: skip
 _BEFORE_NUMBERS = {
     "no": "number", "nos": "numbers", "p": "page", "pp": "pages", "ch": "chapter", "sec": "section",
@@ -122,12 +124,6 @@ def _heading(match: re.Match[str]) -> str:
     return match[0] if is_initial else cardinal(roman(match[1]))
 
 
-def _weekdays(match: re.Match[str]) -> str:
-    between = " to " if match[2].strip() in ("-", "–") else match[2]
-    ends = match[4] and (ends_text(match) or _NAME.match(match.string, match.end()))
-    return f"{weekday(match[1])}{between}{weekday(match[3])}" + ("." if ends else "")
-
-
 def _dotted(match: re.Match[str]) -> str:
     return spelled(match[0], ends_text(match))
 
@@ -149,7 +145,6 @@ ABBREVIATIONS: tuple[Rule, ...] = (
         rf"\b{_NO_UNIT}({'|'.join(BEFORE_LETTER)})\.\s*(?=(?:[A-Z]|[IVXL]+)\b(?!'))",
         lambda match: f"{_BEFORE_NUMBERS[match[1].lower()].capitalize()} ",
     ),
-    rule(rf"\b({SHORT_WEEKDAY})\b\.?(\s*(?:[-–]|\b(?:and|or|to|through)\b)\s*)({SHORT_WEEKDAY})\b(\.?)", _weekdays),
     rule(
         rf"\b(Wed|Sat|Sun)\.(?=,|\s*\d|\s(?:at|from|morning|afternoon|evening|night|{MONTH})\b)",
         lambda match: weekday(match[1]),
@@ -163,6 +158,7 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"\bet al\.", "et al"),
     # Also without a full stop: "Fifth Ave".
     rule(r"(?<=\w )(Ave|Blvd|Hwy|Pkwy|Rd)\b(?!\.| Maria)", lambda match: _ABBREVIATIONS[match[1].lower()].capitalize()),
+    rule(r"\bHwy(?= \d)", "Highway"),
     rule(r"(?<=[a-z.] )v\.(?=\s+[A-Z])", "versus"),
     rule(r"(?<=\w) ?'n' ?(?=\w)", " and "),  # "rock 'n' roll"
     rule(r"\bc/o\b", "care of"),

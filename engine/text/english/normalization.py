@@ -71,6 +71,8 @@ _FRACTIONS = "½1/2 ⅓1/3 ⅔2/3 ¼1/4 ¾3/4 ⅕1/5 ⅖2/5 ⅗3/5 ⅘4/5 ⅙1/6
 # Signs whose compatibility forms would change the number before them.
 _RAISED = str.maketrans({**{each[0]: f" {each[1:]}" for each in _FRACTIONS}, "²": " squared", "³": " cubed", "⁄": "/"})
 _POWER = re.compile(r"(?:(?<=[\d)])|(?<=\b[A-Za-z]))⁻?[⁰¹²³⁴-⁹]+")  # after longer words, numbers of notes
+# "¹⁴C" and "Ca²⁺"
+_RAISED_NUMBER = re.compile(r"(?<![\w)])[⁰¹²³⁴-⁹]+(?=[A-Z])|(?<=[A-Za-z])[²³](?=[⁺⁻])")
 _DEGREES = re.compile(r"(?<=\d)º|º(?=[CF]\b)")  # the ordinal sign, in their place
 _NUMBER_SIGN = re.compile(r"\b[Nn][º°]\s?(?=\d)")
 _MICRO = re.compile(r"(?<=[\d\s])μ(?=[A-Za-z]\b)")  # the Greek letter
@@ -91,6 +93,7 @@ def fold(text: str) -> str:
     """Fold compatibility forms and accents to plain letters, and quotation marks to ' or nothing."""
     if text.isascii():
         return text.translate(_QUOTES)
+    text = _RAISED_NUMBER.sub(lambda number: f" {unicodedata.normalize('NFKC', number[0])} ", text)
     text = _POWER.sub(lambda power: "^" + unicodedata.normalize("NFKC", power[0]).replace("−", "-"), text)
     text = _MICRO.sub("µ", _DEGREES.sub("°", _NUMBER_SIGN.sub("№ ", text)))
     text = compose(text.translate(_QUOTES).translate(_RAISED))

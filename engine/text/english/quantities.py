@@ -211,6 +211,8 @@ MONEY: tuple[Rule, ...] = (
     ),
 )
 PER: tuple[Rule, ...] = (
+    rule(r"(?<=\d)x(?= (?:a|daily|monthly|per|weekly|yearly)\b|/(?:day|month|week|year)\b)", " times"),
+    rule(r"\b(\d*[02-9]|\d*11)st\b|\b(\d{1,2})st(?=,? ?\d{1,2} ?lbs?\b)", r"\1\2 stone"),
     rule(
         rf"(?i){_PRICED} ?/ ?({'|'.join(PER_UNITS)})\b",
         lambda match: f"{match[1]} per {PER_UNITS[match[2].lower()]}",

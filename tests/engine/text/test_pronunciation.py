@@ -184,6 +184,7 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("due 12/25, the class of '05, 12:00 noon, V8s and the 747s",
          ("due december twenty fifth , the class of oh five , twelve noon , V eights and the seven hundred forty "
          "sevens")),
+        ("Mon.-Fri., 9 a.m., Mon and Fri 9am", "monday to friday , nine A M , monday and friday nine A M"),
         ("at 9 GMT-5", "at nine G M T minus five"),
         # Telephone numbers and other identifiers
         ("(415) 555-2671", "four one five , five five five , two six seven one"),
@@ -265,6 +266,12 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("40.7° N, 7°5'3\"W, 10°30′E, BP 120/80",
          ("forty point seven degrees north , seven degrees five minutes three seconds west , ten degrees thirty "
          "minutes east , B P one hundred twenty over eighty")),
+        ("3x/week, 2x daily, 14st 2lb, 11st or 11th, 12st",
+         ("three times per week , two times daily , fourteen stone two pounds , eleven stone or eleventh , twelve "
+         "stone")),
+        ("²³⁵U, Ca²⁺, x²", "two hundred thirty five U , ca two plus , x squared"),
+        ("350 W 42nd St, 5 W Main St., 5 W",
+         "three hundred fifty west forty second street , five west main street , five watts"),
         ("x >= 3, y != 4, e^x, A -> B",
          "x greater than or equal to three , y not equal to four , e to the power of x , A , B"),
         # Addresses
