@@ -174,7 +174,7 @@ ACRONYMS: tuple[Rule, ...] = (
     rule(r"\b([A-Z])\.(?=\s+[A-Z]|(?<!I\.)\s+[a-z])", _initial),
     rule(rf"\bIT\b(?:(?<=\b(?:[AaIi]n|of) IT)|(?<=\b(?:our|the) IT)|(?=\s{_IT_NOUN}))", spelled("IT")),
     rule(r"\b[Tt]he (WHO)\b", lambda match: f"the {spelled(match[1])}"),
-    rule(r"\b([A-G])[#♯]", rf"\1{SPELL} sharp"),
+    rule(r"\b([A-G])[#♯]", rf"\1{SPELL} sharp "),
     rule(r"\b([A-G])(?:♭|b(?=[- ](?:major|minor)\b))", rf"\1{SPELL} flat"),
     rule(r"#(?=[A-Za-z])", " hashtag "),
 )

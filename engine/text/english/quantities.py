@@ -41,7 +41,7 @@ _LENGTH_OR_QUOTE = re.compile(
 _MEASURED = re.compile(
     r"\s(?:above|and|apart|at|below|by|deep|from|high|in|long|of|on|or|tall|thick|to|wide)\b|\s?[x×]"
 )
-_ARTICLE, _NOUN = re.compile(r"\b[Aa]n? \Z"), re.compile(r",?[\s-][a-z]")
+_ARTICLE, _NOUN = re.compile(r"\b[Aa]n? (?:\S+ (?:or|to) )?\Z"), re.compile(r",?[\s-][a-z]")
 _HEADINGS = {"N": "North", "E": "East", "S": "South", "W": "West"}
 _POWERS = {"squared": "square", "cubed": "cubic", "2": "square", "3": "cubic"}
 _COUNTED = (
@@ -80,7 +80,7 @@ def _money(match: re.Match[str]) -> str:
     if match[1]:
         one, many = (f"{_COUNTRIES[match[1]]} {name}" for name in (one, many))
     amount, scale = match[3].replace(",", ""), match[5] or _AMOUNTS.get((match[6] or "").lower())
-    if _ARTICLE.search(before(match, 3)) and _NOUN.match(match.string, match.end()):  # "an $800 phone"
+    if _ARTICLE.search(before(match, 12)) and _NOUN.match(match.string, match.end()):  # "an $800 phone"
         many, cents = one, cent
     name = one if "-" in match[0] or match[7] is not None else many  # "a five dollar bill"
     whole, _, fraction = amount.partition(".")

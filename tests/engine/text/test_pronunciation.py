@@ -126,8 +126,9 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("$3/month", "three dollars per month"),
         ("$.99 or ₹1,00,000", "ninety nine cents or one hundred thousand rupees"),
         ("$10/hr, $5/lb, 3 times/week", "ten dollars per hour , five dollars per pound , three times per week"),
-        ("A $5 million house, an $800 phone, a $9.99 plan. It cost a $5.",
-         ("a five million dollar house , an eight hundred dollar phone , a nine dollar and ninety nine cent plan . "
+        ("A $5 or $6 million house, an $800 phone, a $9.99 plan. It cost a $5.",
+         ("a five dollar or six million dollar house , an eight hundred dollar phone , a nine dollar and ninety "
+         "nine cent plan . "
          "it cost a five dollars .")),
         ("$1.5-$2bn, $50 USD, $5 CAD, ~$5, 5¢/min",
          ("one point five to two billion dollars , fifty U S dollars , five canadian dollars , about five dollars , "
