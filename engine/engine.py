@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Self, get_args
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ from engine.models.compiling import compile_blocks
 from engine.models.fused import use_fused_sampling, use_fused_steps
 from engine.models.native.run import use_native_sampling, use_native_steps
 from engine.models.quantization import Precision
-from engine.models.sampling import SamplingOptions
+from engine.models.sampling import SamplingOptions, as_whole, shown
 from engine.release.hub import LoadingProgress, find_release
 from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
 from engine.serving.clips.clip_encoder import ClipEncoder
@@ -95,8 +95,11 @@ class SpeakOptions(SamplingOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.seed is not None and not 0 <= self.seed <= MAX_SEED:
-            raise InvalidOption("option.seed", seed=str(self.seed), most=str(MAX_SEED))
+        if self.seed is not None:
+            seed = as_whole(self.seed)
+            if seed is None or not 0 <= seed <= MAX_SEED:
+                raise InvalidOption("option.seed", seed=str(self.seed)[:40], most=str(MAX_SEED))
+            object.__setattr__(self, "seed", seed)
 
     def seeded(self) -> Self:
         """Return the options with a seed, a random one if they have none."""
@@ -304,10 +307,15 @@ class Engine:
         chosen = choose_device(device)  # before the download, which would be wasted on an unavailable device
         if compiled and chosen.type == "cpu":
             raise InvalidOption("option.compile")
-        if slots is not None and slots < 1:
-            raise InvalidOption("option.slots", slots=slots)
-        if queue < 0:
-            raise InvalidOption("option.queue", queue=queue)
+        if precision is not None and precision not in get_args(Precision):
+            raise InvalidOption("option.precision", value=str(precision)[:40], known=get_args(Precision))
+        if graphs not in get_args(GraphMode):
+            raise InvalidOption("option.graphs", value=str(graphs)[:40], known=get_args(GraphMode))
+        if slots is not None and (as_whole(slots) or 0) < 1:
+            raise InvalidOption("option.slots", slots=shown(slots))
+        waiting = as_whole(queue)
+        if waiting is None or waiting < 0:
+            raise InvalidOption("option.queue", queue=shown(queue))
         folder = find_release(model, progress)
         with on_device(chosen):
             return cls(
@@ -318,8 +326,8 @@ class Engine:
                 graphs=graphs,
                 compiled=compiled,
                 deterministic=deterministic,
-                slots=slots,
-                queue=queue,
+                slots=as_whole(slots) if slots is not None else None,
+                queue=waiting,
                 progress=progress,
                 start=start,
             )
@@ -414,10 +422,12 @@ class Engine:
                 begins after them; with the same seed it has the same codes as if it had spoken them itself.
 
         Returns: an iterator of AudioChunk; its `result` is set at the end.
-        Raises: InvalidInput or a subclass such as InvalidText; EngineClosed; EngineBusy when slots and queue are full.
+        Raises: InvalidInput or a subclass such as InvalidText; EngineClosed; EngineBusy when slots and queue are full;
+        TypeError for arguments of other types.
         """
         self._check_open()
         self._check_started()
+        _check_types(text, options)
         options = (options or self.default_options).seeded()
         assert options.seed is not None
         if options.word_times and not self.capabilities.word_times:
@@ -570,6 +580,7 @@ class Engine:
 
     def _language(self, language: str) -> str:
         """Return the model's name for a language. Raises InvalidOption for an unsupported one."""
+        language = str(language or "")
         known, wanted = self.capabilities.languages, language.strip().lower()
         if not known or wanted in ("", "auto"):
             return ""
@@ -666,6 +677,16 @@ class Engine:
     def _decode(self, clip: bytes) -> Tensor:
         """Decode the stored clip of a reference, which is already prepared."""
         return decode_audio(clip, self.sample_rate, device=self.device)
+
+
+def _check_types(text: object, options: object) -> None:
+    """Raise TypeError for a text or options that `Engine.speak` does not take."""
+    if options is not None and not isinstance(options, SpeakOptions):
+        raise TypeError(f"options are SpeakOptions, not {type(options).__name__}")
+    if isinstance(text, str | GrowingText):
+        return
+    if not isinstance(text, Sequence) or not all(isinstance(each, Segment) for each in text):
+        raise TypeError(f"a text is a str, a GrowingText or segments, not {type(text).__name__}")
 
 
 def _codes_key(voice: PromptVoice) -> tuple[bytes, ...]:

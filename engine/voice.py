@@ -352,11 +352,21 @@ class Voice:
             raise InvalidVoiceFile("voicefile.header") from error
 
 
-def voices_of(voice: Voice | Sequence[Voice] | BuiltInVoice | None) -> tuple[Voice, ...]:
-    """Return the voices with references that `Engine.speak` is given: none for one of the model's own."""
+def voices_of(voice: object) -> tuple[Voice, ...]:
+    """Return the voices with references that `Engine.speak` is given: none for one of the model's own.
+
+    Raises TypeError for anything but voices.
+    """
     if voice is None or isinstance(voice, BuiltInVoice):
         return ()
-    return (voice,) if isinstance(voice, Voice) else tuple(voice)
+    voices = voice if isinstance(voice, Sequence) and not isinstance(voice, str | bytes) else (voice,)
+    return tuple(_checked_voice(each) for each in voices)
+
+
+def _checked_voice(voice: object) -> Voice:
+    if not isinstance(voice, Voice):
+        raise TypeError(f"a voice is a Voice or a BuiltInVoice, not {type(voice).__name__}")
+    return voice
 
 
 def _header(voice: Voice, codes: Sequence[bytes]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ the noise is SplitMix64 (Steele, Lea and Flood 2014) of a counter.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, SupportsFloat
 
 import torch
 from torch import Tensor
@@ -32,19 +32,45 @@ MIX_2 = 0x94D049BB133111EB - 2**64
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """Sampling options: temperature 0–2 (0 is greedy), top_p 0–1, top_k 1–256. Raises InvalidOption."""
+    """Sampling options: temperature 0–2 (0 is greedy), top_p 0–1, top_k 1–256. Raises InvalidOption.
+
+    Numbers of other libraries, such as NumPy's, are converted to Python's.
+    """
 
     temperature: float = 0.7
     top_p: float = 0.8
     top_k: int = 30
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature <= 2:
-            raise InvalidOption("option.temperature", value=self.temperature)
-        if not 0 < self.top_p <= 1:
-            raise InvalidOption("option.top_p", value=self.top_p)
-        if not 1 <= self.top_k <= MAX_TOP_K:
-            raise InvalidOption("option.top_k", value=self.top_k, most=MAX_TOP_K)
+        temperature, top_p, top_k = as_number(self.temperature), as_number(self.top_p), as_whole(self.top_k)
+        if temperature is None or not 0 <= temperature <= 2:
+            raise InvalidOption("option.temperature", value=shown(self.temperature))
+        if top_p is None or not 0 < top_p <= 1:
+            raise InvalidOption("option.top_p", value=shown(self.top_p))
+        if top_k is None or not 1 <= top_k <= MAX_TOP_K:
+            raise InvalidOption("option.top_k", value=shown(self.top_k), most=MAX_TOP_K)
+        object.__setattr__(self, "temperature", temperature)
+        object.__setattr__(self, "top_p", top_p)
+        object.__setattr__(self, "top_k", top_k)
+
+
+def as_number(value: SupportsFloat) -> float | None:
+    """Return a number as Python's float; None for anything else, such as text."""
+    try:
+        return None if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+
+
+def as_whole(value: SupportsFloat) -> int | None:
+    """Return a whole number, in whatever type, as Python's int; None for anything else."""
+    number = as_number(value)
+    return int(number) if number is not None and number.is_integer() else None
+
+
+def shown(value: object) -> float | str:
+    """Return the value of an option for a message: a number, formatted for the user's language, or text."""
+    return value if isinstance(value, int | float) else str(value)[:40]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ import torch
 
 from engine import engine as engine_module
 from engine import request as speech_module
-from engine.engine import Engine, SpeakOptions
+from engine.engine import EncodedVoice, Engine, SpeakOptions
 from engine.errors import (
     DeviceUnavailable,
     EngineClosed,
@@ -385,10 +386,21 @@ def test_segments_of_a_model_with_phones_have_some(bundled_engine: Engine, text:
     assert all(bundled_engine._prompts.count_phones(segment.text) for segment in segments)
 
 
-@pytest.mark.parametrize("options", [{"slots": 0}, {"queue": -1}])
-def test_numbers_of_requests_that_cannot_be_are_rejected_before_loading(options: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"slots": 0},
+        {"slots": 1.5},
+        {"slots": "many"},
+        {"queue": -1},
+        {"queue": "long"},
+        {"precision": "fp64"},
+        {"graphs": None},
+    ],
+)
+def test_options_of_loading_that_cannot_be_are_rejected_before_loading(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption, match=str(*options.values())):
-        Engine.load(MINIATURE / "missing", "cpu", **options)  # type: ignore[arg-type]
+        Engine.load(MINIATURE / "missing", "cpu", **options)
 
 
 def test_transcripts_of_voice_files_bring_no_control_tokens_into_a_prompt(engine: Engine, voice: Voice) -> None:
@@ -411,6 +423,25 @@ def test_invalid_requests_are_rejected(engine: Engine) -> None:
         engine.encode_voice("x", [])
     with pytest.raises(InvalidOption, match="seed"):
         SpeakOptions(seed=-1)
+    with pytest.raises(InvalidOption, match=r"seed is 1\.5"):
+        SpeakOptions(seed=1.5)  # type: ignore[arg-type]
+    assert type(SpeakOptions(seed=np.int64(7)).seed) is int  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "voice", "options", "says"),
+    [
+        (None, None, None, "a text is a str"),
+        (["Hi."], None, None, "a text is a str"),
+        ("Hi.", "Adam", None, "a voice is .* not str"),
+        ("Hi.", [None], None, "a voice is .* not NoneType"),
+        ("Hi.", EncodedVoice, None, "a voice is .* not type"),
+        ("Hi.", None, {"seed": 1}, "options are SpeakOptions, not dict"),
+    ],
+)
+def test_arguments_of_other_types_are_named(engine: Engine, text: Any, voice: Any, options: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        engine.speak(text, voice, options)
 
 
 WORDS = "The train was late, so we walked along the river."  # of the clip

@@ -1,9 +1,10 @@
 """Sampling: filtered probabilities against golden ones, draws and noise against their distributions."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -140,3 +141,18 @@ def test_repeated_token_is_redrawn_with_looser_options() -> None:
 def test_options_out_of_range_are_rejected(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidOption, match="choose"):
         SamplingOptions(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"temperature": "0.5"}, {"temperature": None}, {"top_p": [1]}, {"top_p": np.nan}, {"top_k": 1.5}, {"top_k": "3"}],
+)
+def test_options_that_are_no_numbers_are_rejected(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOption, match="choose"):
+        SamplingOptions(**wrong)
+
+
+def test_numbers_of_other_libraries_become_those_of_python() -> None:
+    options = SamplingOptions(np.float32(0.5), torch.tensor(0.25), np.int64(3))  # type: ignore[arg-type]
+    assert options == SamplingOptions(0.5, 0.25, 3)
+    assert [type(each) for each in astuple(options)] == [float, float, int]
