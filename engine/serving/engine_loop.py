@@ -116,8 +116,9 @@ class EngineLoop:
 
     @property
     def is_running(self) -> bool:
-        """Whether requests can be spoken: False once closed, or after an error that ended a thread."""
-        return not self._inbox.closed and self._codec_worker.is_running
+        """Whether requests can be spoken: False once closed, after an error that ended a thread, and in a forked
+        process, which has no threads of its parent."""
+        return self._thread.is_alive() and not self._inbox.closed and self._codec_worker.is_running
 
     def close(self) -> None:
         """End all requests with EngineClosed, and all threads."""

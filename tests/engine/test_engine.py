@@ -511,6 +511,26 @@ def test_script_without_close_exits_cleanly() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "['MainThread']\n", "")
 
 
+FORK = """
+import os
+from engine import Engine, EngineClosed
+engine = Engine.load(%r, "cpu", graphs="off")
+if os.fork() == 0:
+    try:
+        list(engine.speak("Hi."))
+    except EngineClosed:
+        os._exit(7)
+print(os.waitstatus_to_exitcode(os.wait()[1]), len(list(engine.speak("Hi."))) > 0)
+"""
+
+
+def test_forked_process_has_no_engine() -> None:
+    """The threads of an engine stay in the process that started it; a request would wait forever."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK % str(MINIATURE)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("7 True\n", "")
+
+
 @pytest.mark.parametrize(
     ("codes", "loops"),
     [
