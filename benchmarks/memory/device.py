@@ -33,6 +33,7 @@ from engine.engine import Engine, choose_device
 from engine.errors import RepriseError, first_line
 from engine.models.native.run import use_native_steps
 from engine.models.quantization import Precision
+from training.work import exit_with_message
 
 MIB, GIB = 2**20, 2**30
 CUDA_BYTES = 960 * MIB  # the context, its kernels and the graphs: 953 were measured on an H200
@@ -225,4 +226,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with exit_with_message():
+        main()

@@ -30,6 +30,7 @@ from benchmarks.speed._shared import Table, engine_parser, keep, model_name
 from engine.engine import Engine, SpeakOptions
 from engine.serving.memory import held_bytes
 from engine.voice import Voice
+from training.work import exit_with_message
 
 MIB = 2**20
 EVERY = 5.0  # seconds between two samples
@@ -264,4 +265,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with exit_with_message():
+        main()

@@ -46,6 +46,7 @@ from benchmarks.speed._shared import model_name
 from engine.engine import Engine
 from engine.models.sampling import SamplingOptions
 from engine.voice import Voice
+from training.work import exit_with_message
 
 TEXT = (
     "My brother works in a small old shop near the river. Every morning he opens the door at seven o'clock. "
@@ -258,4 +259,5 @@ def _rows(long: list[Reading]) -> list[list[_report.Cell]]:
 
 
 if __name__ == "__main__":
-    main()
+    with exit_with_message():
+        main()

@@ -1,5 +1,6 @@
 """The folder in which `voice_quality --keep` leaves the utterances of a run, with the results of the same run."""
 
+import errno
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -44,6 +45,7 @@ def kept_results(folder: Path) -> dict[str, Any]:
     """Return the results of the run whose utterances are in the folder. Raises FileNotFoundError."""
     path = folder / RESULTS
     if not path.is_file():
-        raise FileNotFoundError(f"{folder} has no results of a complete run: run voice_quality --keep again.")
+        missing = "no results of a complete run; run voice_quality --keep again"
+        raise FileNotFoundError(errno.ENOENT, missing, str(folder))
     found: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return found

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from benchmarks import _report
 from benchmarks.evaluation_set import EvaluationSet, Speaker
 from benchmarks.quality.kept import first_utterance, kept_results
+from training.work import exit_with_message
 
 PUBLISHED = "voice_quality"  # the name of the results that the page in docs/ shows
 PAGE = Path(__file__).parents[2] / "docs" / "voice" / "index.html"
@@ -147,4 +148,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with exit_with_message():
+        main()

@@ -46,6 +46,7 @@ from engine.models.kv_cache import ContiguousView
 from engine.models.quantization import QUANTIZED, Precision
 from engine.release.hub import find_release
 from engine.serving.memory import activation_dtype, held_bytes
+from training.work import exit_with_message
 
 TEMPERATURE, TOP_K = 0.7, 30
 MOST_FRAMES = 256  # per turn
@@ -283,4 +284,5 @@ def _show(options: argparse.Namespace, found: Figures, sizes: Sequence[int], dty
 
 
 if __name__ == "__main__":
-    main()
+    with exit_with_message():
+        main()

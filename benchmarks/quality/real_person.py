@@ -35,6 +35,7 @@ from benchmarks.speed._shared import model_name
 from engine.engine import Engine
 from engine.models.sampling import SamplingOptions
 from engine.voice import Voice
+from training.work import exit_with_message
 
 _PAUSE = 0.2  # s, between joined clips
 
@@ -240,4 +241,5 @@ def _measure(
 
 
 if __name__ == "__main__":
-    main()
+    with exit_with_message():
+        main()

@@ -36,8 +36,10 @@ from benchmarks.quality.takes import Run, model_parser, parse, result_name, run_
 from benchmarks.quality.utterances import Utterance
 from benchmarks.speed._shared import model_name
 from engine.engine import Engine
+from engine.families.s2.codec import codec_files
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import find_release
+from training.work import exit_with_message
 
 PARTS = ("teachers", "backwards", "codec", "speech")
 Figures = dict[str, dict[str, Any]]
@@ -50,6 +52,8 @@ class Subject:
         self.folder: Path = options.codec or find_release(options.model)
         self.device: str = options.device
         self.parts: Sequence[str] = options.only
+        if "codec" in self.parts:
+            codec_files(self.folder)  # raises before hours of other parts
         self.engine = Engine.load(options.model, options.device) if "speech" in self.parts else None
         self.sampling: SamplingOptions | None = sampling(options, self.engine) if self.engine else None
 
@@ -173,4 +177,5 @@ def _show(title: str, parts: Figures) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with exit_with_message():
+        main()

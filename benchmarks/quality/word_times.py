@@ -31,6 +31,7 @@ from storage.voices.sample_voices import install_samples
 from training.recogniser.alignment import Aligner
 from training.speech.lexicon import LEXICON
 from training.whole_take import whole_take
+from training.work import exit_with_message
 
 SEED = 7
 Span = tuple[float, float]
@@ -114,4 +115,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with exit_with_message():
+        main()

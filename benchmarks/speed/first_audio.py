@@ -32,6 +32,7 @@ from benchmarks.speed._shared import Table, engine_parser, keep, model_name, spr
 from engine.audio import encode_audio
 from engine.engine import Engine, SpeakOptions
 from engine.voice import Voice
+from training.work import exit_with_message
 
 TEXT = "The children are playing in the garden behind the old house."
 LENGTHS = (3.0, 10.0, 30.0)
@@ -217,4 +218,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with exit_with_message():
+        main()

@@ -33,6 +33,7 @@ from studio.access import Access, Caller
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from studio.speech_service import SpeechService, VoiceChoice
+from training.work import exit_with_message
 from web.folders import private_folder
 from web.http.gate import GatePolicy
 from web.http.hosts import AllowedHosts, is_local
@@ -179,4 +180,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with exit_with_message():
+        main()

@@ -24,6 +24,7 @@ from benchmarks.speed._shared import Table, engine_parser, keep, model_name
 from engine.engine import SpeakOptions
 from engine.models.quantization import Precision
 from engine.release.hub import find_release
+from training.work import exit_with_message
 
 STARTS = ("first", "second")
 TEXT = "The children are playing in the garden behind the old house."
@@ -121,4 +122,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with exit_with_message():
+        main()

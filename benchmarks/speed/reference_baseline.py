@@ -54,6 +54,7 @@ from engine.release.hub import find_release
 from engine.release.profile import Profile
 from engine.serving.memory import activation_dtype, choose_precision
 from engine.text import clean_text, frame_budget
+from training.work import exit_with_message
 
 CHUNK_FRAMES = 20
 Measured = TypeVar("Measured")
@@ -368,4 +369,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with exit_with_message():
+        main()

@@ -21,6 +21,7 @@ from benchmarks.memory.process import process_mib
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name, spread
 from benchmarks.speed.first_audio import reference
 from engine.engine import Engine, SpeakOptions
+from training.work import exit_with_message
 
 TEXTS = {
     "a sentence": "The children are playing in the garden behind the old house.",
@@ -152,4 +153,5 @@ def table(found: Mapping[str, Any]) -> Table:
 
 
 if __name__ == "__main__":
-    main()
+    with exit_with_message():
+        main()

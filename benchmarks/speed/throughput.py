@@ -30,6 +30,7 @@ from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name, tail
 from engine.engine import Engine, SpeakOptions, choose_device
 from engine.voice import Voice
+from training.work import exit_with_message
 
 CPU_MOST, GPU_MOST = 8, 64
 SENTENCES = 3  # per listener
@@ -250,4 +251,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with exit_with_message():
+        main()
