@@ -11,7 +11,6 @@ codec that made them.
 
 import argparse
 import gzip
-import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ from engine.codec.fingerprint import codec_fingerprint
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from training.speech.corpus import SAMPLE_RATE
 from training.speech.resampling import resampled
-from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive
+from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive, read_json
 
 _OPUS_RATE = 24_000  # Hz: Opus does not support 22,050
 # Of libsndfile's scale from 0 to 1: 57 kbit/s. At 53 and less, Opus weakens what is above 4 kHz by 2 to 3 dB.
@@ -95,7 +94,7 @@ def unpack(source: Path, work: Path, codec: str | None = None) -> list[str]:
 def _codec_of(folder: Path) -> str | None:
     """Return the fingerprint of the codec that made the codes in a folder; None if there are none, or it is unknown."""
     file = folder / _CODEC
-    fingerprint: str | None = json.loads(file.read_text()).get("fingerprint") if file.exists() else None
+    fingerprint: str | None = read_json(file).get("fingerprint") if file.exists() else None
     return fingerprint
 
 

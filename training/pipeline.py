@@ -46,7 +46,7 @@ from training.speaker.model import WEIGHTS_FILE as SPEAKER_FILE
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.synthesize import synthesize
 from training.whole_take import whole_take
-from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive
+from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive, read_json, write_json
 
 SEED = 1
 _REFERENCE_SECONDS = 3.0
@@ -262,11 +262,15 @@ class Record:
 
     @classmethod
     def open(cls, file: Path, setting: Setting) -> "Record":
-        """Load or create the record. Raises StageFailed when the folder belongs to another setting."""
+        """Load or create the record. Raises StageFailed when the folder belongs to another setting, and TrainingError
+        for a damaged record."""
         own = json.loads(json.dumps(asdict(setting), default=str))
         if not file.exists():
             return cls(own, {})
-        record = cls(**json.loads(file.read_text("utf-8")))
+        try:
+            record = cls(**read_json(file))
+        except TypeError:
+            raise TrainingError(f"{file} is no record of this pipeline: use another folder.") from None
         if record.setting != own:
             differing = ", ".join(name for name in own if record.setting.get(name) != own[name])
             raise StageFailed(
@@ -276,9 +280,7 @@ class Record:
 
     def save(self, file: Path) -> None:
         """Save the record atomically: a kill at any moment leaves the previous one intact."""
-        partial = file.with_suffix(".partial")
-        partial.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
-        partial.replace(file)
+        write_json(file, asdict(self))
 
 
 def _kept_codec(setting: Setting) -> str | None:

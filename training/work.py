@@ -1,11 +1,13 @@
-"""Shared parts of the training commands: working folder, errors, argument types."""
+"""Shared parts of the training commands: working folder, its JSON files, errors, argument types."""
 
 import argparse
+import json
 import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from engine.errors import RepriseError
 
@@ -31,9 +33,27 @@ def origin_of(source: Path, work: Path) -> str:
     return str(source.relative_to(work) if source.is_relative_to(work) else source)
 
 
+def read_json(file: Path) -> dict[str, Any]:
+    """Return the JSON object in a file of a working folder. Raises TrainingError for a damaged file."""
+    try:
+        found = json.loads(file.read_bytes())
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise TrainingError(f"{file} is damaged: it holds no JSON object. Restore it, or use another folder.")
+    return found
+
+
+def write_json(file: Path, values: dict[str, Any]) -> None:
+    """Write a JSON object atomically: a kill at any moment leaves the previous file intact."""
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps(values, indent=1) + "\n", "utf-8")
+    partial.replace(file)
+
+
 @contextmanager
 def exit_with_message() -> Iterator[None]:
-    """End the program with the message alone for errors that its user can correct."""
+    """End the program with the message alone for errors that its user can correct, and silently for Ctrl-C."""
     try:
         yield
     except (TrainingError, RepriseError) as error:
@@ -42,6 +62,8 @@ def exit_with_message() -> Iterator[None]:
         if error.filename is None:
             raise
         raise SystemExit(f"{error.filename}: {error.strerror}.") from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
 
 
 def positive(text: str) -> float:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.paths import BUNDLED
+from training.work import exit_with_message
 
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 
@@ -57,6 +58,27 @@ def test_folders_without_what_a_command_needs(
 
 
 @pytest.mark.parametrize(
+    ("file", "written", "command"),
+    [
+        ("pipeline.json", "", "pipeline --setting tiny"),
+        ("pipeline.json", "[]", "pipeline --setting tiny"),
+        ("pipeline.json", '{"stages": 1}', "pipeline --setting tiny"),
+        ("codes/codec.json", "", "dual_ar.train"),
+        ("codes/codec.json", '{"frame', "dual_ar.reward --from {bundled}"),
+    ],
+)
+def test_damaged_file_of_a_working_folder_is_named(
+    file: str, written: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "work" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(written)
+    message = run(f"{command.format(bundled=BUNDLED)} --work {tmp_path / 'work'}", monkeypatch)
+    assert message.startswith(f"{path} is ")
+    assert path.read_text() == written
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "codec.train --minutes 0",
@@ -78,3 +100,9 @@ def test_numbers_that_must_be_positive(
     assert run(f"{command} --work none", monkeypatch) == "2"
     name, value = command.split()[-2:]
     assert f"argument {name}: {value} is not a " in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_a_command_silently() -> None:
+    with pytest.raises(SystemExit) as ended, exit_with_message():
+        raise KeyboardInterrupt
+    assert ended.value.code == 130

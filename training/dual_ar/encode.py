@@ -10,7 +10,6 @@ recording conditions, for references.
 
 import argparse
 import itertools
-import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +29,7 @@ from training.dual_ar.conversations import EncodedUtterance
 from training.speech.conditions import degraded
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.resampling import resampled
-from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive_int
+from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive_int, read_json, write_json
 
 BATCH_SECONDS = {"cpu": 12.0, "cuda": 240.0}
 VARIANT_STRIDE = 10_000  # separates the speakers of different variants
@@ -51,7 +50,7 @@ class CodeFormat:
         """Load the format of the codes in a folder. Raises TrainingError when there are none."""
         if not (codes / "codec.json").exists():
             raise TrainingError(f"No codes in {codes}: encode the speech first (python -m training.dual_ar.encode).")
-        return cls(**json.loads((codes / "codec.json").read_text()))
+        return cls(**read_json(codes / "codec.json"))
 
     def check(self, codes: Path, fingerprint: str, codec: Path) -> None:
         """Raise TrainingError unless the codes are by the codec in the folder `codec`, which has this fingerprint."""
@@ -203,9 +202,9 @@ def encode(work: Path, codec: Path, variants: int) -> None:
         "frame_rate": config.frame_rate,
     }
     known = out / "codec.json"
-    if known.exists() and json.loads(known.read_text()).get("fingerprint", meta["fingerprint"]) != meta["fingerprint"]:
+    if known.exists() and read_json(known).get("fingerprint", meta["fingerprint"]) != meta["fingerprint"]:
         raise TrainingError(f"The codes in {out} were made by another codec; remove that folder, and run this again.")
-    known.write_text(json.dumps(meta))
+    write_json(known, meta)
     for shard, variant in itertools.product(corpus.shards, range(variants)):
         utterances = [u for u in corpus.of_shard(shard) if variant == 0 or u.for_training]
         save_unless_exists(

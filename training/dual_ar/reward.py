@@ -19,7 +19,6 @@ Shapes: N targets, K codebooks, F frames, D latent width.
 """
 
 import argparse
-import json
 import math
 import random
 import shutil
@@ -41,7 +40,16 @@ from training.dual_ar.model import DualAR, load_release, new_model, release_from
 from training.dual_ar.own_takes import OwnTake, TakeOptimiser, TakeRates, TakeSampler, similar_batches
 from training.dual_ar.take_reward import Judgement, TakeReward
 from training.dual_ar.voice_reward import VoiceReward
-from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, origin_of, positive_int
+from training.work import (
+    DEFAULT_WORK,
+    TrainingError,
+    cores,
+    exit_with_message,
+    origin_of,
+    positive_int,
+    read_json,
+    write_json,
+)
 
 Gains = Callable[[Tensor, Tensor, int], Tensor]  # `TakeReward.gains`
 
@@ -202,7 +210,7 @@ def optimise(work: Path, release: Path, recipe: RewardRecipe) -> list[RoundResul
     if unfinished:
         trainer = RewardTrainer(work, recipe)
         folder.mkdir(exist_ok=True)
-        (folder / _BEGUN).write_text(json.dumps(begun, indent=1))
+        write_json(folder / _BEGUN, begun)
         results = [trainer.run_round(number, releases[number - 1], releases[number]) for number in unfinished]
     shutil.copytree(releases[-1], folder / "release", dirs_exist_ok=True)
     return results
@@ -210,7 +218,7 @@ def optimise(work: Path, release: Path, recipe: RewardRecipe) -> list[RoundResul
 
 def _check_begun(file: Path, begun: dict[str, object]) -> None:
     """Raise TrainingError when the rounds were begun with another release or recipe than `begun`."""
-    known = json.loads(file.read_text()) if file.exists() else {}
+    known = read_json(file) if file.exists() else {}
     differing = [name for name, value in begun.items() if known.get(name, value) != value]
     if differing:
         raise TrainingError(
