@@ -136,7 +136,7 @@ class EngineStatus:
 
 
 class Engine:
-    """A loaded model. Created by `load`; thread-safe.
+    """A loaded model. Created by `load`; thread-safe; a context manager that closes itself.
 
     name: the model as given to `load`. device: such as `cpu` or `cuda:0`. sample_rate: of the audio, in Hz.
     frame_length: samples per frame. frame_rate: frames per second. codec_fingerprint: identifies the codec; a voice's
@@ -545,6 +545,13 @@ class Engine:
             if self._started:
                 self._pipeline.loop.close()
             self._release_encoders()
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _references(self, voice: Voice | Sequence[Voice] | BuiltInVoice | None) -> list[tuple[Reference, str]]:
         """Return the references to clone, with this codec's codes, and the names of their voices.

@@ -485,6 +485,15 @@ def test_closed_engine_raises_and_ends_running_speech() -> None:
 
 
 @pytest.mark.usefixtures("shared_weights")
+def test_engine_closes_itself_as_a_context_manager() -> None:
+    with Engine.load(MINIATURE, "cpu", graphs="off") as engine:
+        assert next(engine.speak("Hi.")).samples.size
+    assert isinstance(engine.failure, EngineClosed)
+    with pytest.raises(EngineClosed), engine:
+        pass
+
+
+@pytest.mark.usefixtures("shared_weights")
 def test_an_engine_that_was_not_started_says_so(voice: Voice) -> None:
     engine = Engine.load(MINIATURE, "cpu", graphs="off", start=False)
     for call in (lambda: engine.speak("Hi.", voice), lambda: engine.reconstruct(voice), engine.status):
