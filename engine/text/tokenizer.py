@@ -18,6 +18,7 @@ _MAX_BYTES = 64 << 20  # S2-Pro's file has 12 MB
 _MAX_ENTRIES = 3_000_000
 IM_START, IM_END, VOICE, INTERLEAVE = "<|im_start|>", "<|im_end|>", "<|voice|>", "<|interleave|>"
 LEXICON_FILE = "lexicon.json.gz"
+_UNKNOWN = "<|unknown|>"  # token for words, in the tokenizers of `training.tokenizer`
 
 # S1's pre-tokenization pattern, exactly as in that release (including the escaped question mark).
 _TIKTOKEN_SPLIT = "|".join(
@@ -79,6 +80,12 @@ class Tokenizer:
                 break
             last = self.semantic_start_id + i
         return last
+
+    def check_lexicon(self) -> None:
+        """Raise ReleaseIncomplete if the tokens are phones and there is no lexicon: all words would be unknown."""
+        unknown = self._find(_UNKNOWN)
+        if self.lexicon is None and unknown is not None and self.encode("word") == [unknown]:
+            raise ReleaseIncomplete("release.no_file", file=LEXICON_FILE)
 
     def encode_speech(self, text: str) -> list[int]:
         return self.encode(self.lexicon.phones(text) if self.lexicon else text)

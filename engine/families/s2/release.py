@@ -61,6 +61,7 @@ class S2Release:
         self.architecture = S2Architecture(self._header.config, codec, host_rows(self._header))
         builder = InterleavedPromptBuilder if self._header.flat else PromptBuilder
         self.prompts = builder(self._header.tokenizer, codec.num_codebooks)
+        self._header.tokenizer.check_lexicon()
         phonetic = self._header.tokenizer.lexicon is not None
         self.capabilities = Capabilities(
             uses_clips=self.profile.postfilter,

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from engine.errors import InvalidCheckpoint, InvalidConfig, ReleaseError
+from engine.errors import InvalidCheckpoint, InvalidConfig, ReleaseError, ReleaseIncomplete
 from engine.families.s2.dual_ar import load_dual_ar, read_config
+from engine.families.s2.release import S2Release
 from engine.release.profile import Profile
 from engine.text.english.pronunciation import Lexicon
 from engine.text.tokenizer import Tokenizer
 from tests.attack.inputs import releases
-from tests.paths import MINIATURE
+from tests.paths import BUNDLED, MINIATURE
 
 
 @pytest.fixture
@@ -150,6 +151,13 @@ def test_tokenizer_with_too_many_entries_is_not_parsed(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_bytes(b'{"model": [' + b"0," * 3_100_000 + b"0]}")
     with pytest.raises(InvalidCheckpoint, match="too many entries"):
         Tokenizer.load(tmp_path)
+
+
+def test_phonetic_tokenizer_needs_its_lexicon(tmp_path: Path) -> None:
+    """Without it, each word would be the same unknown token."""
+    release = shutil.copytree(BUNDLED, tmp_path / "release", ignore=shutil.ignore_patterns("lexicon*"))
+    with pytest.raises(ReleaseIncomplete, match=r"no lexicon\.json\.gz"):
+        S2Release(Path(release))
 
 
 def test_tokenizer_padding_is_ignored(release: Path) -> None:
