@@ -129,7 +129,8 @@ class WholeFileEncoder:
             samples = self._watermark.mark(samples, self.sample_rate)
         if self._lufs is not None:
             samples = at_loudness(samples, self.sample_rate, self._lufs, lossy=self.format in LOSSY)
-        file = StreamEncoder(self.format, self.sample_rate, sample_rate=self.sample_rate, tags=self._tags, as_whole=True)
+        rate = self.sample_rate
+        file = StreamEncoder(self.format, rate, sample_rate=rate, tags=self._tags, as_whole=True)
         file.encode(samples)
         return file.finish()
 

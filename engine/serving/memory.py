@@ -45,6 +45,8 @@ _STEP = 256  # positions: cache lengths between the shortest and the requested a
 _ALLOWANCE = 256 * 2**20
 # Share of a GPU that PyTorch may use in all processes together. The rest is for the CUDA context of each.
 _SHARED = 0.95
+# Share of a host's free memory that is planned: the rest is for sounds, clips, the page and other programs.
+_OF_HOST = 0.9
 
 _FLOATS: dict[Precision, torch.dtype] = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 _SMALLER: dict[Precision, tuple[Precision, ...]] = {
@@ -130,10 +132,12 @@ def _computes_in_bf16(device: torch.device) -> bool:
 
 def available_memory(device: torch.device | str) -> int | None:
     """Return the bytes that can still be allocated: on a GPU including those that PyTorch has reserved but not
-    allocated, within this process's share; on a CPU None, no limit, if the system does not say."""
+    allocated, within this process's share; on a CPU nine tenths of the free ones, or None, no limit, if the system does
+    not say."""
     device = torch.device(device)
     if device.type != "cuda":
-        return free_host_memory()
+        free = free_host_memory()
+        return None if free is None else int(_OF_HOST * free)
     index: int | None = device.index  # PyTorch's types deny None
     index = torch.cuda.current_device() if index is None else index
     with capture_lock:  # no `limited_memory` is in force

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import regex
 
+from engine.text.english.verses import BOOKS
 from engine.text.tags import SPEAKER_TAG, STYLE_TAG
 
 Span = tuple[int, int]
@@ -50,11 +51,6 @@ BEFORE_LETTER = ("Apt", "Bldg", "Ch", "Chap", "Fig", "Figs", "Pt", "Sec", "Sect"
 # After a number these are units, which may end a sentence; those of recipes do not before a small letter or a part.
 _UNITS = frozenset("min pt sec".split())
 _OF_RECIPES = frozenset("fl ft gal hr hrs in lb lbs oz qt sq tbsp tsp".split())
-# Books of the Bible, before chapter and verse: "Matt. 5:3".
-BOOKS = frozenset(
-    "Gen Ex Exod Lev Num Deut Josh Judg Sam Kgs Chron Neh Esth Ps Pss Prov Eccl Isa Jer Lam Ezek Dan Hos Obad Mic Nah"
-    " Hab Zeph Hag Zech Mal Matt Rom Cor Gal Eph Phil Col Thess Tim Tit Philem Heb Jas Pet Rev".split()
-)
 _STREETS = frozenset("ave blvd hwy pkwy rd".split())  # before a direction: "Park Ave. NW"
 _WEEKDAYS = frozenset("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun".split())  # before a month: "Mon. Jan 5"
 # After initials ("p.m.", "U.S.") these words begin a sentence of their own; most others are part of a name.

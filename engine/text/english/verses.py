@@ -5,6 +5,7 @@ import re
 from engine.text.english.numbers import cardinal, ordinal
 from engine.text.english.rules import Rule, rule
 
+# Abbreviations, also for `engine.text.sentences`: the full stop of "Matt. 5:3" ends no sentence.
 BOOKS = {
     "Gen": "Genesis", "Ex": "Exodus", "Exod": "Exodus", "Lev": "Leviticus", "Num": "Numbers", "Deut": "Deuteronomy",
     "Josh": "Joshua", "Judg": "Judges", "Sam": "Samuel", "Kgs": "Kings", "Chron": "Chronicles", "Neh": "Nehemiah",

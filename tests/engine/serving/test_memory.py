@@ -230,8 +230,8 @@ def test_cpu_uses_int8_for_large_models(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_cpus_memory_limits_slots_and_positions_but_refuses_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """The figure is an estimate, and the system can swap."""
-    monkeypatch.setattr("engine.serving.memory.free_host_memory", lambda: 12 * GB)
-    assert available_memory("cpu") == 12 * GB
+    monkeypatch.setattr("engine.serving.memory.free_host_memory", lambda: 20 * GB)
+    assert available_memory("cpu") == 18 * GB
     for slots, available, expected in ((256, 12, (2, 4096)), (256, 8, (1, 2048)), (1, 1, (1, 2048))):
         free = available * GB
         found = plan_memory(
@@ -244,7 +244,7 @@ def test_cpus_memory_limits_slots_and_positions_but_refuses_no_model(monkeypatch
 def test_engine_on_a_cpu_has_as_many_slots_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = S2Release(MINIATURE).architecture
     needed = plan_memory(sizes, "fp32", available=None, slots=3, positions=4096).total
-    monkeypatch.setattr("engine.serving.memory.free_host_memory", lambda: needed)
+    monkeypatch.setattr("engine.serving.memory.free_host_memory", lambda: round(needed / 0.9) + 1)
     with closing(Engine.load(MINIATURE, "cpu", slots=256, graphs="off")) as engine:
         assert engine.slots == engine.status().slots == 3
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidConfig, InvalidInput
-from engine.text import sentences, split_segments
-from engine.text.english import verses
+from engine.text import split_segments
 from engine.text.english.numbers import cardinal, roman
 from engine.text.english.pronunciation import (
     MARKS,
@@ -445,10 +444,6 @@ def test_every_listed_word_has_a_vowel() -> None:
 @given(st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=14))
 def test_any_letters_give_known_phones(word: str) -> None:
     assert set(LEXICON.word(word).split()) <= set(PHONES)
-
-
-def test_books_of_the_bible_do_not_end_sentences() -> None:
-    assert verses.BOOKS.keys() == sentences.BOOKS
 
 
 def test_roman_numerals_have_values() -> None:
