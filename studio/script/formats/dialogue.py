@@ -1,4 +1,6 @@
-"""Speakers of lines `Name: …` and `[Name] …`, distinguished from `Note: …`, times, addresses and style tags."""
+"""Speakers of lines `Name: …`, `Name (aside): …` and `[Name] …`, distinguished from `Note: …`, times, addresses and
+style tags.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,11 +11,18 @@ import regex
 
 from storage.scripts.limits import MAX_SPEAKER
 
-# One to four words, capitalised where the writing system has capitals.
-_WORD = r"[\p{L}\p{M}\p{N}.'’\-]{0,39}+"
-_NAME = rf"[\p{{Lu}}\p{{Lt}}\p{{Lo}}]{_WORD}(?:\ [\p{{L}}\p{{N}}]{_WORD}){{0,3}}+"
+# One to four words besides particles, as in "1st Man of the Guard"; capitalised where the writing system has capitals.
+_WORD = r"[\p{L}\p{M}\p{N}.'’&/\-]{0,39}+"
+_PARTICLES = r"(?:(?:of|the|and|de|del|la|las|los|y|du|des|et|von|van|der|den|und|di|da|&)\ ){0,3}"
+_NAME = (
+    rf"(?:\d{{1,2}}(?:st|nd|rd|th)\ )?+[\p{{Lu}}\p{{Lt}}\p{{Lo}}]{_WORD}"
+    rf"(?:\ {_PARTICLES}[\p{{L}}\p{{N}}]{_WORD}){{0,3}}+"
+)
+_DIRECTION = r"\([^()\n]{1,80}\)|\[[^\[\]\n]{1,80}\]"  # such as (aside); it is text
 _LINE = regex.compile(
-    rf"(?:(?P<name>{_NAME})\ ?[:：](?!//|\d)|\[(?P<tag>{_NAME})\]:?(?!\())\s*(?P<text>.*)", regex.DOTALL
+    rf"(?:(?P<name>{_NAME})\ ?(?P<direction>{_DIRECTION})?\ ?[:：](?!//|\d)|\[(?P<tag>{_NAME})\]:?(?!\())"
+    r"\s*(?P<text>.*)",
+    regex.DOTALL,
 )
 
 
@@ -80,6 +89,6 @@ def _match(line: str) -> tuple[str, str] | None:
     found = _LINE.match(line)
     if found is None:
         return None
-    name, tag, text = found.group("name", "tag", "text")
+    name, tag, direction, text = found.group("name", "tag", "direction", "text")
     speaker = " ".join((name or tag).split())
-    return (speaker, text.strip()) if len(speaker) <= MAX_SPEAKER else None
+    return (speaker, f"{direction or ''} {text}".strip()) if len(speaker) <= MAX_SPEAKER else None

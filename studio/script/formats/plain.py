@@ -3,12 +3,13 @@
 from engine.text.clean import join_wrapped
 from studio.script.formats.dialogue import SpeakerLines, find_speakers, split_by_speaker
 from studio.script.formats.document import SECTION_PAUSE, Document, Paragraph, is_break, lengthen_last_pause
+from studio.script.formats.printed_play import with_colons
 
 
 def read_plain(text: str) -> Document:
-    """Read plain text. `Name: …` and `[Name] …` name the speaker of a line; `***` makes a longer pause."""
+    """Read plain text. `Name: …`, `[Name] …` and, in plays, `NAME. …` name speakers; `***` makes a longer pause."""
     paragraphs: list[Paragraph] = []
-    lines = [" ".join(line.split()) for line in text.split("\n")]
+    lines = with_colons([" ".join(line.split()) for line in text.split("\n")])
     speakers = find_speakers(lines)
     group: list[str] = []
     for line in [*lines, ""]:

@@ -150,6 +150,14 @@ def test_other_dialogue_styles() -> None:
         ("Ben", "Hi."),
         ("Anna", "Bye."),
     ]
+    directed = parse("KING (rising): Well?\nQUEEN [aside]: Ah.\n1st Lord: Sire!\nTom & Dick: Yes!\nMan of the Sea: Oh!")
+    assert [(card.speaker, card.text) for card in directed.cards] == [
+        ("KING", "(rising) Well?"),
+        ("QUEEN", "[aside] Ah."),
+        ("1st Lord", "Sire!"),
+        ("Tom & Dick", "Yes!"),
+        ("Man of the Sea", "Oh!"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -161,6 +169,7 @@ def test_other_dialogue_styles() -> None:
         "12:30 We meet.\n13:15 We part.",
         "Ingredients:\n\nFlour and water.\n\nSteps:\n\nMix them.",
         "[sigh] Well.\n[laugh] Yes.",
+        "Note (see below): it is old.\n\nIt is red.\n\nIt is tall.",
     ],
 )
 def test_text_that_resembles_dialogue_is_kept(text: str) -> None:

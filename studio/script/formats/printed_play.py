@@ -1,0 +1,72 @@
+"""Plays and screenplays with speakers' names in capitals: `HAMLET. To be …`, or a name on a line before the speech."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import regex
+
+_TITLE = r"(?:MRS?|MS|DR|ST|M|MME|MLLE|PROF|REV|CAPT|SGT|LT|COL|GEN|SR|SRA|FR|HR)\.\ "
+_WORD = r"\p{Lu}[\p{Lu}\p{M}'’\-]*+"
+_CUE = regex.compile(
+    rf"(?P<name>(?:{_TITLE})?+{_WORD}(?:\ {_WORD}){{0,3}}+)"
+    r"(?P<direction>\ ?(?:\([^()\n]{1,80}\)|\[[^\[\]\n]{1,80}\]))?+"
+    r"(?:\.(?:\s+(?P<text>\S.*))?|(?P<alone>))",
+    regex.DOTALL,
+)
+# Headings of chapters, acts and scenes.
+_HEADING = regex.compile(r"(?:.*\ )?[IVXLCDM]+|(?:ACT|SCENE|INT|EXT|CHAPTER|PART|BOOK|THE END)(?:\ .*)?")
+_EXTENSION = regex.compile(r"\([\p{Lu}'’.\s]+\)")  # (CONT'D), (V.O.)
+
+
+class _Cue(NamedTuple):
+    """The line that begins a speech. text: "" if the speech begins on the next line."""
+
+    name: str
+    direction: str
+    text: str
+
+
+def with_colons(lines: Sequence[str]) -> list[str]:
+    """Write the names of a play's speakers before a colon; lines of any other text are returned unchanged.
+
+    A text is a play if at least two names in capitals begin several speeches each, and a third of the lines belong to
+    speeches.
+    """
+    cues = [_cue(*three) for three in zip(["", *lines], lines, [*lines[1:], ""], strict=False)]
+    times = Counter(cue.name for cue in cues if cue)
+    speeches, opened = 0, False
+    for line, cue in zip(lines, cues, strict=True):
+        opened = bool(line) and (opened or cue is not None)
+        speeches += opened
+    if sum(count > 1 for count in times.values()) < 2 or 3 * speeches < sum(map(bool, lines)):
+        return list(lines)
+    return list(_rewritten(lines, cues))
+
+
+def _rewritten(lines: Iterable[str], cues: Iterable[_Cue | None]) -> Iterator[str]:
+    """Yield the lines with colons. A direction after a name that is alone begins the next line."""
+    waiting = ""
+    for line, cue in zip(lines, cues, strict=True):
+        if cue is None:
+            yield f"{waiting} {line}".strip()
+            waiting = ""
+        else:
+            if waiting:
+                yield waiting
+            yield " ".join(filter(None, (f"{cue.name}:", cue.text and cue.direction, cue.text)))
+            waiting = "" if cue.text else cue.direction
+
+
+def _cue(before: str, line: str, following: str) -> _Cue | None:
+    """Return the beginning of a speech, None if the line is none."""
+    found = _CUE.fullmatch(line)
+    if found is None or len(found["name"]) < 2 or _HEADING.fullmatch(found["name"]):
+        return None
+    is_alone = found["alone"] is not None
+    if not found["text"] and (not following or (is_alone and before)):
+        return None
+    direction = (found["direction"] or "").strip()
+    if is_alone and _EXTENSION.fullmatch(direction):
+        direction = ""
+    return _Cue(found["name"], direction, found["text"] or "")
