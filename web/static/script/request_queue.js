@@ -7,6 +7,7 @@ export class RequestQueue {
   // unloading, so that no answer can be awaited.
   constructor(send, { timeout = TIMEOUT, present = () => Promise.resolve(), last = () => false } = {}) {
     Object.assign(this, { send, timeout, present, last, number: 0, open: null, before: Promise.resolve(), left: new Map() });
+    this.took = 0; // ms until the last answer, without the time for which the server was gone
   }
 
   // make(): creates the request when its turn has come. Resolves to its answer, null if none came.
@@ -32,6 +33,7 @@ export class RequestQueue {
   }
 
   post() {
+    this.posted = performance.now();
     this.open.timer = setTimeout(() => this.close(null), this.timeout);
     this.send(this.open.request);
   }
@@ -59,6 +61,7 @@ export class RequestQueue {
     const { timer, resolve } = this.open;
     clearTimeout(timer);
     this.open = null;
+    this.took = performance.now() - this.posted;
     resolve(answer);
   }
 }

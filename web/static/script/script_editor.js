@@ -183,16 +183,15 @@ class ScriptEditor {
 
   interval() {
     if (this.lost) return SLOW;
-    if (this.script?.head?.running || this.script?.head?.proof) return Math.max(QUICK, SHARE * (this.took ?? 0));
+    if (this.script?.head?.running || this.script?.head?.proof) return Math.min(SLOW, Math.max(QUICK, SHARE * (this.took ?? 0)));
     return !this.script && this.scripts.some(({ running }) => running) ? LIST : SLOW;
   }
 
   async look() {
     const seen = !document.hidden && isShown(this.element);
     if (this.script ? seen || this.script.head?.running : seen && this.arrived) {
-      const began = performance.now();
       await this.ask(this.script ? "poll" : "list", {}, { quiet: true });
-      this.took = performance.now() - began;
+      this.took = this.requests.took;
     }
     this.later();
   }

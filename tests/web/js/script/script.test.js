@@ -83,6 +83,19 @@ test("a request waits for the server, and is sent again if it got no answer", as
   assert.equal(put.length, 2, "no request is pending");
 });
 
+test("the time of an answer does not include that without a server", async () => {
+  const began = performance.now();
+  const queue = new RequestQueue(() => {});
+  const answer = queue.ask(() => ({ do: "poll" }));
+  await soon();
+  queue.hold(); // the server is gone
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  queue.again();
+  queue.receive({ number: 1 });
+  await answer;
+  assert.ok(queue.took < performance.now() - began - 50);
+});
+
 test("patches apply in order, and one out of order is rejected", () => {
   const script = new ScriptCopy("s");
   assert.deepEqual(script.apply(patch([card("a"), card("b")])), { changed: [card("a"), card("b")], moved: true });
