@@ -4,7 +4,7 @@ Sources: SubRip files as they occur in practice; W3C, WebVTT: The Web Video Text
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import regex
@@ -25,6 +25,8 @@ _VOICE = regex.compile(r"<v(?:\.[^\s<>]*+)?\s++([^<>]+)>")
 _MARKUP = regex.compile(
     r"</?(?:b|i|u|s|c|v|lang|ruby|rt|font)(?:[.\s][^<>]*)?>|<[\d:.]+>|\{\\[^{}]*\}", regex.IGNORECASE
 )
+
+_ROLLING = 3  # cues that repeat a part of the one before
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ def read_subtitles(text: str) -> Document:
     """
     webvtt = _HEADER.match(text) is not None
     cues, omitted = _cues(text.split("\n"), webvtt=webvtt)
+    cues = _without_repeated_lines(cues)
     spoken = [cue for cue in cues if is_speakable(_MARKUP.sub("", cue.text))]
     if not spoken:
         raise InvalidText("cards.no_subtitles")
@@ -82,6 +85,24 @@ def _lines(text: str, webvtt: bool) -> list[str]:
     return [" ".join(line.split()) for line in lines if line.strip()]
 
 
+def _without_repeated_lines(cues: list[_TimedText]) -> list[_TimedText]:
+    """Leave out lines that cues repeat from the ones before, if most of them do: captions that roll, as YouTube's."""
+    shown = [[line for line in cue.text.split("\n") if _MARKUP.sub("", line).strip()] for cue in cues]
+    plain = [[" ".join(_MARKUP.sub("", line).split()) for line in lines] for lines in shown]
+    repeated = [0, *(_overlap(*two) for two in pairwise(plain))]
+    partly = sum(0 < count < max(map(len, two)) for count, two in zip(repeated[1:], pairwise(plain), strict=True))
+    if partly < _ROLLING or 2 * partly < len(cues):
+        return cues
+    return [
+        replace(cue, text="\n".join(lines[count:])) for cue, lines, count in zip(cues, shown, repeated, strict=True)
+    ]
+
+
+def _overlap(before: list[str], lines: list[str]) -> int:
+    """Return how many of the first lines are the last ones of the cue before."""
+    return next((n for n in range(min(len(before), len(lines)), 0, -1) if before[-n:] == lines[:n]), 0)
+
+
 def _cues(lines: list[str], *, webvtt: bool) -> tuple[list[_TimedText], list[str]]:
     """Return all cues in the file's order, and the text outside of cues."""
     timings = [number for number, line in enumerate(lines) if _TIMING.fullmatch(line)]
@@ -98,8 +119,11 @@ def _cues(lines: list[str], *, webvtt: bool) -> tuple[list[_TimedText], list[str
 
 
 def _split_webvtt(lines: list[str]) -> tuple[list[str], list[str]]:
-    """Return the text of a cue, up to an empty line, and the lines between it and the next."""
-    end = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
+    """Return the text of a cue, up to an empty line, and the lines between it and the next.
+
+    The first line may consist of spaces, as in YouTube's captions.
+    """
+    end = next((number for number, line in enumerate(lines) if not (line if number == 0 else line.strip())), len(lines))
     return lines[:end], lines[end:]
 
 

@@ -101,6 +101,47 @@ def test_dialogue_within_subtitles() -> None:
     ]
 
 
+ROLLING = """WEBVTT
+Kind: captions
+
+00:00:00.000 --> 00:00:02.000 align:start
+{blank}
+good<00:00:00.500><c> morning</c><00:00:01.000><c> all</c>
+
+00:00:02.000 --> 00:00:02.010
+good morning all
+{blank}
+
+00:00:02.010 --> 00:00:04.000
+good morning all
+no<00:00:02.500><c> no</c>
+
+00:00:04.000 --> 00:00:04.010
+no no
+{blank}
+
+00:00:05.010 --> 00:00:07.000
+no no
+we<00:00:05.500><c> talk</c>
+""".replace("{blank}", " ")
+
+
+def test_lines_of_rolling_captions_are_read_once() -> None:
+    script = parse(ROLLING, "talk.en.vtt")
+    assert [(card.text, card.pause) for card in script.cards] == [
+        ("good morning all", 0.01),
+        ("no no", 1.01),
+        ("we talk", 0.0),
+    ]
+    assert script.omitted == ()
+
+
+def test_repeated_cues_of_other_subtitles_are_kept() -> None:
+    times = (f"00:0{second}.000 --> 00:0{second + 1}.000" for second in range(4))
+    chorus = "\n\n".join(f"{time}\nLa la" for time in times)
+    assert [card.text for card in parse(f"WEBVTT\n\n{chorus}").cards] == ["La la"] * 4
+
+
 @pytest.mark.parametrize("text", ["no cues here", "1\n00:00:01,000 --> 00:00:02,000\n♪\n"])
 def test_files_without_cues_are_rejected(text: str) -> None:
     with pytest.raises(InvalidText, match="subtitles"):
