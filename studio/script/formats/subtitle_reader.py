@@ -27,6 +27,7 @@ _MARKUP = regex.compile(
 )
 
 _ROLLING = 3  # cues that repeat a part of the one before
+_MAX_LINES = 4  # that a cue repeats
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def _without_repeated_lines(cues: list[_TimedText]) -> list[_TimedText]:
 
 def _overlap(before: list[str], lines: list[str]) -> int:
     """Return how many of the first lines are the last ones of the cue before."""
-    return next((n for n in range(min(len(before), len(lines)), 0, -1) if before[-n:] == lines[:n]), 0)
+    return next((n for n in range(min(len(before), len(lines), _MAX_LINES), 0, -1) if before[-n:] == lines[:n]), 0)
 
 
 def _cues(lines: list[str], *, webvtt: bool) -> tuple[list[_TimedText], list[str]]:
