@@ -15,7 +15,9 @@ from engine.errors import InvalidText
 from engine.text.tags import is_speakable
 from storage.scripts.limits import MAX_CHAPTER
 from studio.script.cards import Script, cards_of
+from studio.script.formats.dialogue import find_speakers, split_by_speaker
 from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE, Document, Paragraph
+from studio.script.formats.printed_play import with_colons
 
 BookKind = Literal["epub", "docx", "pdf"]
 SUFFIXES = (".epub", ".docx", ".pdf")
@@ -86,12 +88,16 @@ def _key(answer: dict[str, Any]) -> str:
 
 
 def _paragraphs(blocks: list[dict[str, Any]]) -> Iterator[Paragraph]:
-    """Yield the paragraphs, with longer pauses before a chapter and after its heading."""
-    for number, block in enumerate(blocks):
-        text, chapter = str(block["text"]), block["chapter"]
+    """Yield the paragraphs, with longer pauses before a chapter and after its heading, and a dialogue's by speaker."""
+    texts = with_colons([line for block in blocks for line in (str(block["text"]), "")])[::2]
+    speeches = (line for block, text in zip(blocks, texts, strict=True) if not block["chapter"] for line in (text, ""))
+    speakers = find_speakers(speeches, throughout=True)
+    for number, (block, text) in enumerate(zip(blocks, texts, strict=True)):
+        chapter = block["chapter"]
         following = blocks[number + 1]["chapter"] if number + 1 < len(blocks) else None
         pause = HEADING_PAUSE if chapter and len(text) <= MAX_CHAPTER else PARAGRAPH_PAUSE
-        yield Paragraph(text, SECTION_PAUSE if following else pause, chapter=chapter)
+        (part,) = split_by_speaker([text], frozenset() if chapter else speakers)
+        yield Paragraph(" ".join(part.lines), SECTION_PAUSE if following else pause, part.speaker, chapter=chapter)
 
 
 def _has_words(paragraphs: list[Paragraph]) -> bool:

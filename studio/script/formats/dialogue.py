@@ -34,7 +34,7 @@ class SpeakerLines:
     lines: list[str]
 
 
-def find_speakers(lines: Iterable[str]) -> frozenset[str]:
+def find_speakers(lines: Iterable[str], *, throughout: bool = False) -> frozenset[str]:
     """Find the names at the beginning of lines, if the text is a dialogue.
 
     A single such line is a remark, such as `Note: …`. Names count if they occur at least twice, or if at least half of
@@ -53,7 +53,7 @@ def find_speakers(lines: Iterable[str]) -> frozenset[str]:
             saying[name] += bool(text or following)
     if saying.total() >= 2 and 2 * theirs >= count:
         return frozenset(+saying)
-    return frozenset(name for name, times in names.items() if times >= 2)
+    return frozenset(name for name, times in names.items() if times >= 2 and not throughout)
 
 
 def split_by_speaker(

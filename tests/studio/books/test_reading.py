@@ -253,6 +253,27 @@ def test_chapters_pause_longer_and_long_books_are_split(tmp_path: Path) -> None:
             extracted(tmp_path, title="B", blocks=wordless)
 
 
+@pytest.mark.parametrize("style", ["{}: {}", "{} (aside): {}", "{}. {}"])
+def test_speakers_of_a_play(tmp_path: Path, style: str) -> None:
+    said = [("ANNA", "Hello."), ("BEN", "Hi."), ("ANNA", "Well?"), ("BEN", "Well.")]
+    blocks = [
+        {"text": "Act 1: A room", "chapter": "Act 1: A room"},
+        {"text": "Ann and Ben are in bed.", "chapter": None},
+    ]
+    blocks += [{"text": style.format(*line), "chapter": None} for line in said]
+    (script,) = extracted(tmp_path, title="B", blocks=blocks).scripts
+    speakers = [card.speaker for card in script.cards]
+    assert speakers == [None, None, "ANNA", "BEN", "ANNA", "BEN"]
+    assert script.cards[-1].text == ("(aside) Well." if "aside" in style else "Well.")
+    assert script.cards[0].chapter == "Act 1: A room"
+
+
+def test_remarks_of_a_book_are_text(tmp_path: Path) -> None:
+    lines = ["Example: a cat.", "It sleeps.", "It eats.", "Example: a dog.", "It barks."]
+    (script,) = extracted(tmp_path, title="B", blocks=[{"text": line, "chapter": None} for line in lines]).scripts
+    assert script.speakers == ()
+
+
 def test_ornament_after_the_last_full_part_is_left_out(tmp_path: Path) -> None:
     blocks = [{"text": text, "chapter": None} for text in ("One.", "Two.", "* * *")]
     with mock.patch.object(reading, "MAX_PARAGRAPHS", 2):
