@@ -57,9 +57,9 @@ class Card:
 class Script:
     """The cards of a text.
 
-    cards: at least one; together they have every word except `omitted` and the speakers' names. omitted: source text
-    that is not read aloud, such as code and link addresses; it is shown to the author. paragraph_pause: seconds after
-    paragraphs.
+    cards: at least one; together they have every word except `omitted`, the speakers' names, and times beside them.
+    omitted: source text that is not read aloud, such as code and link addresses; it is shown to the author.
+    paragraph_pause: seconds after paragraphs.
     """
 
     cards: tuple[Card, ...]

@@ -18,9 +18,11 @@ _NAME = (
     rf"(?:\d{{1,2}}(?:st|nd|rd|th)\ )?+[\p{{Lu}}\p{{Lt}}\p{{Lo}}]{_WORD}"
     rf"(?:\ {_PARTICLES}[\p{{L}}\p{{N}}]{_WORD}){{0,3}}+"
 )
+_TIME = r"[\[(]\d{1,4}[/.:\-]\d[\d/.,:\-\ ]{0,24}(?:[AaPp][Mm])?[\])]"  # [10:32] of a chat
 _DIRECTION = r"\([^()\n]{1,80}\)|\[[^\[\]\n]{1,80}\]"  # such as (aside); it is text
 _LINE = regex.compile(
-    rf"(?:(?P<name>{_NAME})\ ?(?P<direction>{_DIRECTION})?\ ?[:：](?!//|\d)|\[(?P<tag>{_NAME})\]:?(?!\())"
+    rf"(?:{_TIME}\s*)?(?:(?P<name>{_NAME})\ ?(?:{_TIME}|(?P<direction>{_DIRECTION}))?\ ?[:：](?!//|\d)"
+    rf"|\[(?P<tag>{_NAME})\]:?(?!\())"
     r"\s*(?P<text>.*)",
     regex.DOTALL,
 )

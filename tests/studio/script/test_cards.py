@@ -158,6 +158,13 @@ def test_other_dialogue_styles() -> None:
         ("Tom & Dick", "Yes!"),
         ("Man of the Sea", "Oh!"),
     ]
+    chat = parse("[12/05/24, 10:32:11 PM] Anna: Hi.\n(00:05) Ben: Hi.\nAnna (10:34): Well?\nBen: See [10:35] it.")
+    assert [(card.speaker, card.text) for card in chat.cards] == [
+        ("Anna", "Hi."),
+        ("Ben", "Hi."),
+        ("Anna", "Well?"),
+        ("Ben", "See [10:35] it."),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -167,6 +174,7 @@ def test_other_dialogue_styles() -> None:
         "There is a house. \n\nNote: it is old.\n\nIt is red.\n\nIt is tall.",
         "see http://example.org\nand HTTP://example.org",
         "12:30 We meet.\n13:15 We part.",
+        "12:30 Lunch: soup.\n13:15 Break: tea.",
         "Ingredients:\n\nFlour and water.\n\nSteps:\n\nMix them.",
         "[sigh] Well.\n[laugh] Yes.",
         "Note (see below): it is old.\n\nIt is red.\n\nIt is tall.",
