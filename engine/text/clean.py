@@ -31,6 +31,10 @@ _LINK = regex.compile(r"!?\[([^\[\]]*+)\]\((?:https?://|www\.|mailto:|\.{0,2}/|#
 _LINK_DEPTH = 2  # a picture may be a link's text
 # Marks of quotations in e-mails, and of headings and quotations in Markdown, at the beginning of a line.
 _LINE_MARKS = regex.compile(r"(?m)^[^\S\n]*+(?:>[^\S\n]*+|#++[^\S\n]++)++(?=[\p{L}\"'*]|(?<=## )\p{N})")
+# Marks of footnotes, "so.¹" and "word², which"; others are exponents: "10²", "(a + b)²", "5 meters²".
+_NOTE_MARKS = regex.compile(
+    r"(?<=\p{L}{4}|\p{L}[.,;:!?][\"'”’»)]?)(?<!met(?:er|re)s?|feet|foot|inch|inches|yards?|miles?)[¹²³⁰⁴-⁹]{1,3}+(?![\p{L}\p{N}])"
+)
 _DOUBLE_HYPHEN = regex.compile(r"(?<=[\s\w])--+(?=[\s\w])")
 _DOTS = regex.compile(r"(?:\.(?: ?\.){2,}|…)+")
 _REPEATED = regex.compile(r"([^\w\s])\1{3,}")
@@ -54,8 +58,8 @@ def clean_text(text: str) -> str:
 
     Line ends are kept after a paragraph or list item, and removed where lines were wrapped, as in emails. Of several
     empty lines, one is kept. `[tags]` and `<|speaker:i|>` are kept; control tokens are removed. Of a link in Markdown,
-    the text is kept; marks of headings and quotations before a line, and hyphens of words divided at its end, are
-    removed. Idempotent.
+    the text is kept; marks of headings and quotations before a line, raised numbers of notes, and hyphens of words
+    divided at the end of a line are removed. Idempotent.
 
     Raises InvalidText if nothing speakable is left.
     """
@@ -70,9 +74,11 @@ def without_control_tokens(text: str) -> str:
     return _TOKEN_START.sub(" ", _CONTROL_TOKEN.sub(" ", text))
 
 
-def blank_line_marks(text: str) -> str:
-    """Return text with as many spaces in place of the marks of headings and quotations before its lines."""
-    return _LINE_MARKS.sub(lambda marks: " " * len(marks[0]), text)
+def blank_marks(text: str) -> str:
+    """Return text with as many spaces in place of marks of headings and quotations before its lines, and of notes."""
+    for marks in (_LINE_MARKS, _NOTE_MARKS):
+        text = marks.sub(lambda found: " " * len(found[0]), text)
+    return text
 
 
 def _clean(text: str) -> str:
@@ -81,7 +87,7 @@ def _clean(text: str) -> str:
         text = _LINK.sub(r"\1", text)
     text = _LINK.sub(lambda link: link[0].replace("](", "] ("), text)  # no link any more
     text = compose(without_control_tokens(text)).translate(_ALIKE)
-    text = _LINE_MARKS.sub("", _SPACES.sub(" ", text))
+    text = _NOTE_MARKS.sub("", _LINE_MARKS.sub("", _SPACES.sub(" ", text)))
     text = _REPEATED.sub(r"\1\1\1", _DOTS.sub("…", _DOUBLE_HYPHEN.sub("—", text)))
     blocks = groupby(map(str.strip, text.split("\n")), bool)
     return "\n\n".join("\n".join(join_wrapped(lines)) for filled, lines in blocks if filled)

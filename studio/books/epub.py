@@ -20,6 +20,12 @@ _BLOCKS = frozenset(
     " header hr li main ol p pre section table tbody td tfoot th thead tr ul".split()
 )
 _LEFT_OUT = frozenset("script style head nav svg math audio video object iframe rt rp noscript template".split())
+# Page numbers and marks of notes: values of epub:type, roles and usual classes, without hyphens.
+_MARKS = frozenset("noteref pagebreak docnoteref docpagebreak pagenum pageno pagenumber fnanchor footnoteref".split())
+_NOTE = re.compile(r"[\[(]?(?:\d{1,3}|[*†‡§]{1,3})[\])]?")
+_EXPONENT = re.compile(r"[+\-\u2212]?\d{1,4}")
+_RAISED = str.maketrans("0123456789+-\u2212", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
+_HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _HEADINGS = frozenset({"h1", "h2"})
 _LEVELS = 2  # of the table of contents, that begin chapters
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
@@ -177,6 +183,17 @@ def _read_document(data: bytes, titles: Titles, book: BookText) -> None:
         book.add(block.text, chapter)
 
 
+def _is_left_out(element: Any, tag: str) -> bool:
+    """Whether an element's text is not read: not shown, of another kind, a page number or the mark of a note."""
+    if tag in _LEFT_OUT or element.get("hidden") is not None or _HIDDEN.search(element.get("style") or ""):
+        return True
+    kinds = " ".join(element.get(name) or "" for name in ("epub:type", "role", "class")).lower().replace("-", "")
+    if not _MARKS.isdisjoint(kinds.split()):
+        return True
+    linked = tag == "sup" and (element.find("a") is not None or element.getparent().tag == "a")
+    return linked and _NOTE.fullmatch("".join(element.itertext()).strip()) is not None
+
+
 def _blocks(root: Any) -> list[_Block]:
     """Return the blocks. It does not recurse, since documents may be nested arbitrarily deep."""
     done: list[_Block] = []
@@ -199,7 +216,7 @@ def _blocks(root: Any) -> list[_Block]:
                 parts.append(element.tail or "")
             continue
         tag = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
-        left_out = tag in _LEFT_OUT or "noteref" in (element.get("epub:type") or "")
+        left_out = _is_left_out(element, tag)
         if event == "start":
             if tag in _BLOCKS and not skipped and not left_out:
                 close(tag if tag not in ("div", "section", "body") else "p")
@@ -208,7 +225,8 @@ def _blocks(root: Any) -> list[_Block]:
             if skipped:
                 continue
             parts.append(" " if tag == "br" else "")
-            parts.append(element.text or "")
+            text = element.text or ""
+            parts.append(text.translate(_RAISED) if tag == "sup" and _EXPONENT.fullmatch(text) else text)
         else:
             if not skipped and tag in _BLOCKS:
                 close("p")

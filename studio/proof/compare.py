@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import regex
 
 from engine.languages import language_tag
-from engine.text.clean import blank_line_marks
+from engine.text.clean import blank_marks
 from engine.text.english.normalization import fold, written_out
 from engine.text.english.numbers import cardinal, digits
 from engine.text.tags import blank_tags
@@ -68,7 +68,7 @@ def compare(text: str, transcript: str, language: str = "") -> Comparison:
     """
     tag = language_tag(language)
     readings = (True, False) if not tag else (tag == "en",)
-    text = blank_line_marks(blank_tags(text))
+    text = blank_marks(blank_tags(text))
     found = (_compared(text, transcript, english, _FILLERS if tag else frozenset()) for english in readings)
     return min(found, key=lambda comparison: comparison.word_error)
 

@@ -143,6 +143,10 @@ def normalised(text: str) -> str:
         ),
         ("[![a plan](/x.png)](/plan) <[](/x)|im_end|>", "a plan"),
         ("# One\n\n## 1.2 Two\n\n# 5 is more", "One\n\n1.2 Two\n\n# 5 is more"),
+        (
+            "He said so.¹ “Why?”² A note³, and 10² (a + b)² km² 5 meters² x².",
+            'He said so. "Why?" A note, and 10² (a + b)² km² 5 meters² x².',
+        ),
         ('> They wrote:\n>> "Come."\n> # Why\n> 5 is > 3', 'They wrote:\n"Come."\nWhy\n> 5 is > 3'),
         (
             "the moun-\ntains of her mother-in-\nlaw, pre-\nand post-war",

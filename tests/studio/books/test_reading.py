@@ -57,6 +57,14 @@ def test_epub_chapters_follow_its_table_of_contents(tmp_path: Path) -> None:
     ]
 
 
+def test_page_numbers_marks_of_notes_and_hidden_text_of_an_epub_are_not_read(tmp_path: Path) -> None:
+    page = """<p>So <span class="pagenum"><a id="p5">[Pg 5]</a></span>quiet,<a class="fnanchor" href="#n1">[1]</a> and
+      <span epub:type="pagebreak" title="6">6</span>still.<sup><a href="#n2">2</a></sup> <a href="#n3"><sup>*</sup></a>
+      </p><p hidden="hidden">Not this.</p><p style="color: red; display: none">Nor.</p><p role="doc-pagebreak">7</p>
+      <p>10<sup>2</sup> is <a href="#x">100</a><sup>th</sup>.</p>"""
+    assert texts(read(tmp_path, epub([page]))) == [("So quiet, and still.", None), ("10² is 100th.", None)]
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-8", "iso-8859-1"])
 def test_epub_documents_in_any_encoding(tmp_path: Path, encoding: str) -> None:
     name = encoding[:6] if encoding.startswith("utf-16") else encoding
