@@ -16,6 +16,7 @@ _TOKEN_START = regex.compile(rf"(?!{SPEAKER_TAG.pattern})<\|")
 # Arabic's visible number signs), surrogates, private use.
 _UNSEEN = regex.compile(r"(?![\n\u200c\u200d\u0600-\u0605\u06dd\u08e2])[\p{Cc}\p{Cf}\p{Cs}\p{Co}]")
 
+_SOFT_HYPHEN = regex.compile(r"\u00ad[^\S\n]*+\n[^\S\n]*+(?=\p{L})")  # of a word divided at the end of a line
 _LINE_ENDS = regex.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _SPACES = regex.compile(r"[^\S\n]+")
 _ALIKE = str.maketrans(
@@ -30,10 +31,11 @@ _ALIKE = str.maketrans(
 _LINK = regex.compile(r"!?\[([^\[\]]*+)\]\((?:https?://|www\.|mailto:|\.{0,2}/|#)[^\s()]*+\)")  # Markdown
 _LINK_DEPTH = 2  # a picture may be a link's text
 # Marks of quotations in e-mails, and of headings and quotations in Markdown, at the beginning of a line.
-_LINE_MARKS = regex.compile(r"(?m)^[^\S\n]*+(?:>[^\S\n]*+|#++[^\S\n]++)++(?=[\p{L}\"'*]|(?<=## )\p{N})")
+_LINE_MARKS = regex.compile(r"(?m)^[^\S\n]*+(?:>[^\S\n]*+|#++(?:[^\S\n]++|$))++(?=[\p{L}\"'“‘«*(\[¿¡]|(?<=## )\p{N}|$)")
 # Marks of footnotes, "so.¹" and "word², which"; others are exponents: "10²", "(a + b)²", "5 meters²".
 _NOTE_MARKS = regex.compile(
-    r"(?<=\p{L}{4}|\p{L}[.,;:!?][\"'”’»)]?)(?<!met(?:er|re)s?|feet|foot|inch|inches|yards?|miles?)[¹²³⁰⁴-⁹]{1,3}+(?![\p{L}\p{N}])"
+    r"(?<=\p{L}{4}|\p{L}[.,;:!?][\"'”’»)]?)(?<!(?i:m[eèé]t(?:er|re|ro|ri)s?|feet|foot|inch|inches|yards?|miles?|seconds?))"
+    r"[¹²³⁰⁴-⁹]{1,3}+(?![\p{L}\p{N}])"
 )
 _DOUBLE_HYPHEN = regex.compile(r"(?<=[\s\w])--+(?=[\s\w])")
 _DOTS = regex.compile(r"(?:\.(?: ?\.){2,}|…)+")
@@ -47,6 +49,11 @@ _SMALL = regex.compile(r"\p{Ll}")
 _FULL_LINE = 60  # characters
 # A word divided at the end of a line. A second hyphen is the word's own: "mother-in-\nlaw". "pre-\nand post-war"
 _DIVIDED = regex.compile(r"(?<=(?P<own>-)?\b\p{L}+)[-\u00ad\u2010]$")
+# Before these, the hyphen is that of a joined word: "self-\ndriving", but "high-\ner".
+_JOINED = regex.compile(
+    r"(?i)(?<=\b(?:half|high|long|low|self|short|well|(?:twen|thir|for|fif|six|seven|eigh|nine)ty))-$"
+)
+_ENDING = regex.compile(r"(?:age|en|er|est|ing|ish|ly|ness)\b")
 _PART = regex.compile(r"(?!(?:and|bzw|e|en|et|o|oder|of|or|ou|to|und|y)\b)\p{Ll}")
 # A list item. After other text, a number begins a list only if it is the first: "on March\n5. We left".
 _ITEM = regex.compile(r"(?:[-–•*]|(?P<place>\p{N}{1,3}[.)]|\p{L}\)))\s")
@@ -74,6 +81,11 @@ def without_control_tokens(text: str) -> str:
     return _TOKEN_START.sub(" ", _CONTROL_TOKEN.sub(" ", text))
 
 
+def without_line_marks(text: str) -> str:
+    """Remove marks of headings and quotations at the beginning of lines."""
+    return _LINE_MARKS.sub("", text)
+
+
 def blank_marks(text: str) -> str:
     """Return text with as many spaces in place of marks of headings and quotations before its lines, and of notes."""
     for marks in (_LINE_MARKS, _NOTE_MARKS):
@@ -82,15 +94,17 @@ def blank_marks(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    text = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text).replace("\t", " "))
+    text = _SOFT_HYPHEN.sub("", _LINE_ENDS.sub("\n", text))
+    text = _UNSEEN.sub("", text.replace("\t", " "))
     for _ in range(_LINK_DEPTH):
         text = _LINK.sub(r"\1", text)
     text = _LINK.sub(lambda link: link[0].replace("](", "] ("), text)  # no link any more
     text = compose(without_control_tokens(text)).translate(_ALIKE)
-    text = _NOTE_MARKS.sub("", _LINE_MARKS.sub("", _SPACES.sub(" ", text)))
+    text = _NOTE_MARKS.sub("", without_line_marks(_SPACES.sub(" ", text)))
     text = _REPEATED.sub(r"\1\1\1", _DOTS.sub("…", _DOUBLE_HYPHEN.sub("—", text)))
     blocks = groupby(map(str.strip, text.split("\n")), bool)
-    return "\n\n".join("\n".join(join_wrapped(lines)) for filled, lines in blocks if filled)
+    text = "\n\n".join("\n".join(join_wrapped(lines)) for filled, lines in blocks if filled)
+    return _NOTE_MARKS.sub("", text)  # after words that were divided
 
 
 def join_wrapped(lines: Iterable[str]) -> list[str]:
@@ -103,7 +117,7 @@ def join_wrapped(lines: Iterable[str]) -> list[str]:
             divided = _DIVIDED.search(end, len(end) - 1) if _PART.match(line) else None
             if divided is None:
                 joined[-1].append(" ")
-            elif not divided["own"]:
+            elif not divided["own"] and (_JOINED.search(end, len(end) - 1) is None or _ENDING.match(line)):
                 joined[-1][-1] = end[:-1]
             joined[-1].append(line)
             length += 1 + len(line)

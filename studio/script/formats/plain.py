@@ -1,6 +1,6 @@
 """Plain text → paragraphs. Lines that were wrapped at a column are joined."""
 
-from engine.text.clean import join_wrapped
+from engine.text.clean import join_wrapped, without_line_marks
 from studio.script.formats.dialogue import SpeakerLines, find_speakers, split_by_speaker
 from studio.script.formats.document import SECTION_PAUSE, Document, Paragraph, is_break, lengthen_last_pause
 from studio.script.formats.printed_play import with_colons
@@ -9,7 +9,8 @@ from studio.script.formats.printed_play import with_colons
 def read_plain(text: str) -> Document:
     """Read plain text. `Name: …`, `[Name] …` and, in plays, `NAME. …` name speakers; `***` makes a longer pause."""
     paragraphs: list[Paragraph] = []
-    lines = with_colons([" ".join(line.split()) for line in text.split("\n")])
+    unmarked = (line if is_break(line) else without_line_marks(line) for line in text.split("\n"))
+    lines = with_colons([" ".join(line.split()) for line in unmarked])
     speakers = find_speakers(lines)
     group: list[str] = []
     for line in [*lines, ""]:

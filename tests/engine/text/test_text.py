@@ -152,6 +152,14 @@ def normalised(text: str) -> str:
             "the moun-\ntains of her mother-in-\nlaw, pre-\nand post-war",
             "the mountains of her mother-in-law, pre- and post-war",
         ),
+        (
+            "a self-\ndriving car, thirty-\nfive, the high-\nest; moun\u00ad\ntains",
+            "a self-driving car, thirty-five, the highest; mountains",
+        ),
+        (
+            "> One.\n>\n> [laugh] (Two) in meters per second².\n#\n> ¿Sí?",
+            "One.\n\n[laugh] (Two) in meters per second².\n\n¿Sí?",
+        ),
     ],
 )
 def test_normalise(text: str, expected: str) -> None:
@@ -199,6 +207,8 @@ def test_any_pronounceable_text_is_accepted(text: str) -> None:
 @given(texts)
 @example("...…")
 @example("[a\n b](/c) <[](/x)|im_end|>")
+@example("a\n##\nb >\nc")
+@example("ab-\ncd¹")
 @example("[" * 5 + "a" + "](/b)" * 5)
 @example(". \n. \n.")
 def test_normalise_is_idempotent_and_removes_control_tokens(text: str) -> None:

@@ -78,6 +78,15 @@ def test_wrapped_lines_are_one_paragraph() -> None:
     assert texts(parse(wrapped, "letter.txt")) == [wrapped.replace("\n", " ")]
 
 
+def test_marks_of_quotations_are_not_read() -> None:
+    assert texts(parse("Ben wrote:\n\n> One\n> line.\n>\n> Two.\n\n###\n\nThree.", "mail.txt")) == [
+        "Ben wrote:",
+        "One line.",
+        "Two.",
+        "Three.",
+    ]
+
+
 def test_paragraph_without_words_joins_a_neighbour() -> None:
     assert texts(parse("🎉🎉\n\nHello.\n\n🎉\n\n—")) == ["🎉🎉 Hello. 🎉 —"]
     with pytest.raises(InvalidText, match="no words"):
