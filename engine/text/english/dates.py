@@ -187,6 +187,7 @@ DATES: tuple[Rule, ...] = (
     rule(rf"\b({_SHORT}) (?='\d\d\b|(?:1\d|20)\d\d\b)", lambda match: f"{_month(match[1])} "),
 )
 TIMES: tuple[Rule, ...] = (
+    rule(r"\b(GMT|UTC)\s?[-−–](?=\d)", r"\1 minus "),
     rule(r"\b(\d{1,2}):([0-5]\d):([0-5]\d)(?!\s*[ap]\.?m\b|[\d:])", _lasting),
     rule(  # of a race
         r"(?<![\w:])([0-5]?\d):0?([1-5]?\d\.\d{1,3})\b(?!\.\d)",

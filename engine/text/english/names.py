@@ -28,6 +28,10 @@ _BEFORE_NAMES = {
     "gen", "col", "rev", "hon", "sen", "rep", "mt", "lt", "fig", "vol", "tel", "jan", "apr", "dec", "mon", "apt",
     "pres", "maj", "adm", "ens", "det", "amb",
 }  # fmt: skip
+# These may end a sentence within a text: "Hill Bros. They left."
+_MAY_END = {
+    "jr", "sr", "etc", "dept", "ave", "rd", "blvd", "inc", "ltd", "corp", "pkwy", "bros", "univ", "govt", "doz",
+}  # fmt: skip
 _BEFORE_NUMBERS = {
     "no": "number", "nos": "numbers", "p": "page", "pp": "pages", "ch": "chapter", "sec": "section",
     "c": "circa", "ca": "circa", "rm": "room", "eq": "equation",
@@ -81,13 +85,14 @@ _LETTER_BEFORE = re.compile(rf"\b(?:{_BEFORE_A})\s\Z", re.I)  # "Plan B. Everybo
 
 
 def _abbreviation(match: re.Match[str]) -> str:
-    """Return an abbreviation's word, with the full stop if that also ends the text."""
+    """Return an abbreviation's word, with the full stop if that also ends a sentence."""
     word = match[1].lower()
     if word in ("dr", "st"):
         return _doctor_or_street(match, word)
     if word in _BEFORE_NAMES and (match[1].islower() or ends_text(match)):
         return match[0]
-    return _ABBREVIATIONS[word] + ("." if ends_text(match) else "")
+    ends = ends_text(match) or (word in _MAY_END and opens_sentence(match.string, match.end()))
+    return _ABBREVIATIONS[word] + ("." if ends else "")
 
 
 def _doctor_or_street(match: re.Match[str], word: str) -> str:

@@ -33,7 +33,7 @@ _AMOUNTS = {  # as in "$5M"
 }  # fmt: skip
 _LENGTH_OR_QUOTE = re.compile(
     r"(?P<feet>\b\d['′]\s?(?:1[01]|\d))[\"″]"
-    r"|(?P<size>(?:(?<![\w.,/'=+-])|(?<=['\"′″][x×]))"
+    r"|(?P<size>(?:(?<![\w.,/'=+°-])(?<!° )|(?<=['\"′″][x×]))"
     r"(?:[1-9]\d{0,2}(?:\.\d{1,3})?|(?:\d{1,2}[ -])?[1-9]/\d{1,2}))[\"″'′]"
     r"(?=-|\s?[x×]\s?\d|\s(?:[a-z\d]|[A-Z]{2}))"
     r"|\"|(?P<opening>(?<!\w)'(?=\S))|'(?!\w)"
@@ -224,7 +224,11 @@ PER: tuple[Rule, ...] = (
     rule(rf"\b(?i:per) ((?i:{'|'.join(PER_UNITS)}))\b{STOP}", lambda match: f"per {PER_UNITS[match[1].lower()]}"),
 )
 INCHES: tuple[Rule, ...] = (
-    rule(r"(\d+(?:\.\d+)?)°\s?(?:(\d{1,2}(?:\.\d+)?)['′]\s?)?(?:(\d{1,2}(?:\.\d+)?)″?\s?)?([NSEW])\b", _coordinate),
+    rule(
+        r"\b(\d{1,3}(?:\.\d{1,12})?)°\s?(?:(\d{1,2}(?:\.\d{1,12})?)['′]\s?)?"
+        r"(?:(\d{1,2}(?:\.\d{1,12})?)(?:′′|'')?\s?)?([NSEW])\b",
+        _coordinate,
+    ),
     rule(rf"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b{STOP}", _feet),
     rule(r"(?<=\d)([ -]?)in(?:\.(?=[,;)]|\s+[a-z])|(?=\.\s*\Z))", r"\1″"),
 )
@@ -268,7 +272,6 @@ ORDINALS: tuple[Rule, ...] = (
 NUMBERS: tuple[Rule, ...] = (
     rule(r"(?<=[A-Za-z]-)\d[\d.]*(?:-\d[\d.]*)+", lambda match: match[0].replace("-", " ")),  # "Llama-3.1-8B"
     rule(r"\b0x([\dA-Fa-f]{1,16})\b", _hexadecimal),
-    rule(r"\b(GMT|UTC)\s?[-−–](?=\d)", r"\1 minus "),
     rule(r"(?<=\d):(?=\d)", " to "),
     rule(r"(?<=\d)\s?[-–]\s?(?=\d)", " to "),
     rule(r"(?<![\w)%°])(?:[-−](?=\.?\d)|–(?=\d+(?:\.\d+)?\s?(?:°|degrees?\b|%)))", " minus "),

@@ -17,7 +17,15 @@ BOOKS = {
     "Philem": "Philemon", "Heb": "Hebrews", "Jas": "James", "Pet": "Peter", "Rev": "Revelation",
 }  # fmt: skip
 _NAMES = {*BOOKS.values(), "Ruth", "Ezra", "Job", "Joel", "Amos", "Jonah", "Mark", "Luke", "John", "Acts", "Jude"}
-_BOOK = "|".join(sorted({*BOOKS, *_NAMES}, key=lambda name: (-len(name), name)))
+# Of these there are two, with numbers; without one they are other names: "Tim 7:45", "Kings 3:2".
+_NUMBERED = {
+    "Sam", "Samuel", "Kgs", "Kings", "Chron", "Chronicles", "Cor", "Corinthians", "Thess", "Thessalonians", "Tim",
+    "Timothy", "Pet", "Peter",
+}  # fmt: skip
+
+
+def _one_of(names: set[str]) -> str:
+    return "|".join(sorted(names))
 
 
 def _verses(match: re.Match[str]) -> str:
@@ -29,7 +37,9 @@ def _verses(match: re.Match[str]) -> str:
 
 VERSES: tuple[Rule, ...] = (
     rule(
-        rf"\b(?:([123]) )?({_BOOK})\b\.? (\d{{1,3}}):(\d{{1,3}})(?:\s?[-–]\s?(\d{{1,3}}))?\b(?![:.]\d|\s*[ap]\.?m\b)",
+        rf"\b(?:([123]) (?=(?:{_one_of(_NUMBERED)}|John)\b)|(?!(?:{_one_of(_NUMBERED)})\b))"
+        rf"({_one_of({*BOOKS, *_NAMES})})\b\.? ([1-9]\d{{0,2}}):([1-9]\d{{0,2}})(?:\s?[-–]\s?(\d{{1,3}}))?\b"
+        r"(?![:.]\d|\s*[ap]\.?m\b)",
         _verses,
     ),
 )

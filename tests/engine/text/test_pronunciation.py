@@ -185,7 +185,7 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
          ("due december twenty fifth , the class of oh five , twelve noon , V eights and the seven hundred forty "
          "sevens")),
         ("Mon.-Fri., 9 a.m., Mon and Fri 9am", "monday to friday , nine A M , monday and friday nine A M"),
-        ("at 9 GMT-5", "at nine G M T minus five"),
+        ("at 9 GMT-5, UTC-5:30", "at nine G M T minus five , U T C minus five thirty"),
         # Telephone numbers and other identifiers
         ("(415) 555-2671", "four one five , five five five , two six seven one"),
         ("Call 911 or 555-0199.", "call nine one one or five five five , zero one nine nine ."),
@@ -266,6 +266,9 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("40.7° N, 7°5'3\"W, 10°30′E, BP 120/80",
          ("forty point seven degrees north , seven degrees five minutes three seconds west , ten degrees thirty "
          "minutes east , B P one hundred twenty over eighty")),
+        ("40°26′46″N 79° 58' 56\" W",
+         ("forty degrees twenty six minutes forty six seconds north seventy nine degrees fifty eight minutes fifty six "
+         "seconds west")),
         ("3x/week, 2x daily, 14st 2lb, 11st or 11th, 12st",
          ("three times per week , two times daily , fourteen stone two pounds , eleven stone or eleventh , twelve "
          "stone")),
@@ -329,6 +332,9 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("1 Cor. 13:4-8, John 3:16, Ps. 23:4. Mark 10:30 am",
          ("first corinthians thirteen , verses four to eight , john three , verse sixteen , psalm twenty three , "
          "verse four . mark ten thirty A M")),
+        ("Tim 7:45, Kings 3:2, John 10:00, 2 Tim. 3:16",
+         "tim seven forty five , kings three to two , john ten o'clock , second timothy three , verse sixteen"),
+        ("Hill Bros. They left. The govt. of it", "hill brothers . they left . the government of it"),
         ("the CEOs' pay", "the C E O's pay"),
         ("Click File → Open", "click file , open"),
         ("C# and .NET", "C sharp and dot net"),
