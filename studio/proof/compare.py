@@ -28,7 +28,7 @@ _WORD = regex.compile(rf"{_ALONE}|{_SIGN}|(?:(?!{_ALONE})[^\W_])+")
 _FIGURE = regex.compile(rf"\p{{N}}|{_SIGN}")
 # Within numbers, as in "7:30", "1,234", "10 000" and "555-1234": recognisers leave it out, or write another one.
 _SEPARATOR = regex.compile(r"(?<=\d)[,:\s](?=\d)|(?<=\b\d{3})-(?=\d{4}\b)")
-_PAIR = regex.compile(r"(?<=\b\d{1,2})/(?=\d{1,2}\b)")  # "9/11", which may be written "9-11"
+_PAIR = regex.compile(r"\b(?:24/7|50/50|20/20|9/11)\b")  # which may be written "24-7"
 _SCALES = frozenset("hundred thousand million billion".split())
 _NUMBERS = frozenset(cardinal(number) for number in (*range(1, 20), *range(20, 100, 10)))
 _FILLERS = frozenset("er erm hm uh um".split())  # recognisers leave them out
@@ -102,7 +102,7 @@ def _around(text: str, words: Sequence[_Word], start: int, end: int, more: int) 
 
 def _read_alike(said: str, heard: str) -> bool:
     """Whether English texts are read in the same words, their numbers written alike: "5 km", "five kilometers"."""
-    paired = [_PAIR.sub("-", text) for text in (said, heard)]
+    paired = [_PAIR.sub(lambda pair: pair[0].replace("/", "-"), text) for text in (said, heard)]
     plain = [_SEPARATOR.sub("", text) for text in (said, heard)]
     if _TIME.search(said) or _TIME.search(heard):
         plain = [_POINT_OF_TIME.sub("", text) for text in plain]

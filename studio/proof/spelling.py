@@ -8,7 +8,7 @@ import regex
 _ENDINGS = tuple(
     (regex.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"(?<=[a-z]{2})our(?=s$|ed|ing|ful|abl|ite|hood|ly|er|is|iz|y|$)", "or"),  # colour
+        (r"(?<=[a-z]{2})(?<!^sc|^fl)our(?=s$|ed|ing|ful|abl|ite|hood|ly|er|is|iz|y|$)", "or"),  # colour
         (r"(?<=[a-z]{3})is(?=e[drs]?$|ers$|ing$|ations?$|abl[ey]$)", "iz"),  # organise, realisation
         (r"(?<=[a-z]al)ys(?=e[drs]?$|ers$|ing$)", "yz"),  # analyse
         (r"(?<=[a-z]{2}[bt])re(?=[sd]?$)", "er"),  # centre, fibre
@@ -16,7 +16,7 @@ _ENDINGS = tuple(
         (r"(?<=[a-z]{2}(?:[fr]i|ro))ll(?=s?$|ment)", "l"),  # fulfill, enroll
         (r"(?<=[a-z]{2})enc(?=e[sd]?$|eless$|ing$)", "ens"),  # defence
         (r"(?<=[a-z]{2}og)u(?=ed$)|(?<=[a-z]{2}og)ue(?=s?$)", ""),  # dialogue
-        (r"(?<=[a-z])(?:ae|oe)(?=[^aeiou].)|^(?:ae|oe)(?=[^r])", "e"),  # paediatric, foetus, aesthetic
+        (r"(?<=[a-z])(?:ae|(?<!^p)oe)(?=[^aeiou].)|^(?:ae|oe)(?=[^r])", "e"),  # paediatric, foetus, aesthetic
         (r"(?<=^(?:to|after|back|for|up|down|in|out)ward)s$", ""),
         (r"(?<=^m)ou(?=ld|lt)", "o"),  # mould
         (r"(?<=[a-z]dg)e(?=ment)", ""),  # judgement

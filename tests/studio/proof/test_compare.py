@@ -80,6 +80,7 @@ def test_english_numbers_units_and_abbreviations_are_equal_in_any_spelling(text:
         ("The road is 5 km long.", "The road is 5 miles long."),
         ("The road is 5 km long.", "The road is 50 km long."),
         ("Call 212-555-0147 now.", "Call 212-555-0174 now."),
+        ("It took 9/10 of it.", "It took 9-10 of it."),
         ("Five hundred and her cat.", "Five hundred her cat."),
     ],
 )

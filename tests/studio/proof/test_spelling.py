@@ -17,7 +17,7 @@ PAIRS = """
 OTHERS = """
     filling filing, filled filed, calling caling, tall tal, role roll, pole poll, four fore, house hose, ours ors,
     best beast, does des, poet pet, aerial erial, wrist wrizt, promise promize_, three theer_, bell bel, shell shel,
-    since sinse_, month moth, mount mont, stage stag
+    since sinse_, month moth, mount mont, stage stag, poets pets, scoured scored, flour flor
 """
 
 
