@@ -20,12 +20,17 @@ _BLOCKS = frozenset(
     " header hr li main ol p pre section table tbody td tfoot th thead tr ul".split()
 )
 _LEFT_OUT = frozenset("script style head nav svg math audio video object iframe rt rp noscript template".split())
-# Page numbers and marks of notes: values of epub:type, roles and usual classes, without hyphens.
+# Page numbers and marks of notes: values of epub:type and roles, without hyphens. As classes, where they may also style
+# other text, they only count if the text is `_MARK`.
 _MARKS = frozenset("noteref pagebreak docnoteref docpagebreak pagenum pageno pagenumber fnanchor footnoteref".split())
+_MARK = re.compile(
+    r"[\[({]?(?:p(?:age|g|p)?\.?\s?)?(?:\d{1,4}|[ivxlcdm]{1,8}|[a-z]|[*†‡§]{1,3})?[\])}]?", re.IGNORECASE
+)  # [Pg 5], xii, [A]
 _NOTE = re.compile(r"[\[(]?(?:\d{1,3}|[*†‡§]{1,3})[\])]?")
 _EXPONENT = re.compile(r"[+\-\u2212]?\d{1,4}")
 _RAISED = str.maketrans("0123456789+-\u2212", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_ALL_HEADINGS = frozenset("h1 h2 h3 h4 h5 h6".split())
 _HEADINGS = frozenset({"h1", "h2"})
 _LEVELS = 2  # of the table of contents, that begin chapters
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
@@ -187,11 +192,28 @@ def _is_left_out(element: Any, tag: str) -> bool:
     """Whether an element's text is not read: not shown, of another kind, a page number or the mark of a note."""
     if tag in _LEFT_OUT or element.get("hidden") is not None or _HIDDEN.search(element.get("style") or ""):
         return True
-    kinds = " ".join(element.get(name) or "" for name in ("epub:type", "role", "class")).lower().replace("-", "")
-    if not _MARKS.isdisjoint(kinds.split()):
+    if _is_of_marks(element, "epub:type") or _is_of_marks(element, "role"):
         return True
+    if _is_of_marks(element, "class") and tag not in _ALL_HEADINGS:
+        return _MARK.fullmatch(_text(element)) is not None
     linked = tag == "sup" and (element.find("a") is not None or element.getparent().tag == "a")
-    return linked and _NOTE.fullmatch("".join(element.itertext()).strip()) is not None
+    return linked and _NOTE.fullmatch(_text(element)) is not None
+
+
+def _is_of_marks(element: Any, attribute: str) -> bool:
+    return not _MARKS.isdisjoint((element.get(attribute) or "").lower().replace("-", "").split())
+
+
+def _text(element: Any) -> str:
+    return "".join(element.itertext()).strip()
+
+
+def _raised(element: Any) -> str:
+    """Return the text of a raised part: an exponent, or in a fraction, 1<sup>1</sup>/<sub>2</sub>, a number."""
+    text = element.text or ""
+    if not _EXPONENT.fullmatch(text):
+        return text
+    return f" {text}" if (element.tail or "").startswith(("/", "\u2044")) else text.translate(_RAISED)
 
 
 def _blocks(root: Any) -> list[_Block]:
@@ -225,8 +247,7 @@ def _blocks(root: Any) -> list[_Block]:
             if skipped:
                 continue
             parts.append(" " if tag == "br" else "")
-            text = element.text or ""
-            parts.append(text.translate(_RAISED) if tag == "sup" and _EXPONENT.fullmatch(text) else text)
+            parts.append(_raised(element) if tag == "sup" else element.text or "")
         else:
             if not skipped and tag in _BLOCKS:
                 close("p")

@@ -61,8 +61,14 @@ def test_page_numbers_marks_of_notes_and_hidden_text_of_an_epub_are_not_read(tmp
     page = """<p>So <span class="pagenum"><a id="p5">[Pg 5]</a></span>quiet,<a class="fnanchor" href="#n1">[1]</a> and
       <span epub:type="pagebreak" title="6">6</span>still.<sup><a href="#n2">2</a></sup> <a href="#n3"><sup>*</sup></a>
       </p><p hidden="hidden">Not this.</p><p style="color: red; display: none">Nor.</p><p role="doc-pagebreak">7</p>
-      <p>10<sup>2</sup> is <a href="#x">100</a><sup>th</sup>.</p>"""
-    assert texts(read(tmp_path, epub([page]))) == [("So quiet, and still.", None), ("10² is 100th.", None)]
+      <p>10<sup>2</sup> is <a href="#x">100</a><sup>th</sup>.</p>
+      <h2 class="pagebreak">I</h2><div class="page-break">It is 1<sup>1</sup>/<sub>2</sub>.</div>"""
+    assert texts(read(tmp_path, epub([page]))) == [
+        ("So quiet, and still.", None),
+        ("10² is 100th.", None),
+        ("I", "I"),
+        ("It is 1 1/2.", None),
+    ]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-8", "iso-8859-1"])
