@@ -14,8 +14,12 @@ _CUE = regex.compile(
     r"(?:\.(?:\s+(?P<text>\S.*))?|(?P<alone>))",
     regex.DOTALL,
 )
-# Headings of chapters, acts and scenes.
-_HEADING = regex.compile(r"(?:.*\ )?[IVXLCDM]+|(?:ACT|SCENE|INT|EXT|CHAPTER|PART|BOOK|THE END)(?:\ .*)?")
+# Headings of chapters, acts and scenes, and of manuals, recipes and papers.
+_HEADING = regex.compile(
+    r"(?:.*\ )?[IVXLCDM]+|(?:ACT|SCENE|INT|EXT|CHAPTER|PART|BOOK|THE END)(?:\ .*)?"
+    r"|CAUTION|DANGER|IMPORTANT|NOTES?|TIPS?|WARNING|DIRECTIONS|INGREDIENTS|INSTRUCTIONS|METHODS?|PREPARATION"
+    r"|CONCLUSIONS?|DISCUSSION|INTRODUCTION|RESULTS|SUMMARY"
+)
 _EXTENSION = regex.compile(r"\([\p{Lu}'’.\s]+\)")  # (CONT'D), (V.O.)
 
 
@@ -45,11 +49,16 @@ def with_colons(lines: Sequence[str]) -> list[str]:
 
 
 def _rewritten(lines: Iterable[str], cues: Iterable[_Cue | None]) -> Iterator[str]:
-    """Yield the lines with colons. A direction after a name that is alone begins the next line."""
-    waiting = ""
+    """Yield the lines with colons. A direction after a name that is alone begins the next line.
+
+    Lines of a speech that begin with a direction in brackets, which `[Name] …` looks like, repeat the name.
+    """
+    waiting = speaker = ""
     for line, cue in zip(lines, cues, strict=True):
+        speaker = cue.name if cue else speaker if line else ""
         if cue is None:
-            yield f"{waiting} {line}".strip()
+            line = f"{waiting} {line}".strip()
+            yield f"{speaker}: {line}" if speaker and line.startswith("[") else line
             waiting = ""
         else:
             if waiting:

@@ -15,8 +15,9 @@ Who’s there?
 
 FRANCISCO.
 Nay, answer me.
-BARNARDO [aside].
+BARNARDO [Aside].
 Long live the King!
+[Kneeling] Long live he!
 
 FRANCISCO. Barnardo?
 """
@@ -52,7 +53,8 @@ def test_names_in_capitals_before_a_full_stop() -> None:
         (None, "Enter Francisco and Barnardo, two sentinels."),
         ("BARNARDO", "Who’s there?"),
         ("FRANCISCO", "Nay, answer me."),
-        ("BARNARDO", "[aside] Long live the King!"),
+        ("BARNARDO", "[Aside] Long live the King!"),
+        ("BARNARDO", "[Kneeling] Long live he!"),
         ("FRANCISCO", "Barnardo?"),
     ]
 
@@ -87,8 +89,9 @@ def test_titles_and_names_of_several_words() -> None:
         "STOP.\n\nGO.\n\nSTOP.\n\nGO.",
         "BBC.\nOne.\n\n" + "It was a long report.\n\n" * 20 + "NHS.\nTwo.\n\nBBC.\nThree.\n\nNHS.\nFour.",
         "I. One.\n\nII. Two.\n\nI. One.\n\nII. Two.",
+        "INGREDIENTS\nFlour.\n\nMETHOD\nMix it.\n\nINGREDIENTS\nEggs.\n\nMETHOD\nBeat them.",
     ],
-    ids=["chapters", "one name", "nothing follows", "a report", "numerals"],
+    ids=["chapters", "one name", "nothing follows", "a report", "numerals", "recipes"],
 )
 def test_other_capitals_are_text(text: str) -> None:
     assert parse(text).speakers == ()
