@@ -54,7 +54,8 @@ _JOINED = regex.compile(
     r"(?i)(?<=\b(?:half|high|long|low|self|short|well|(?:twen|thir|for|fif|six|seven|eigh|nine)ty))-$"
 )
 _ENDING = regex.compile(r"(?:age|en|er|est|ing|ish|ly|ness)\b")
-_PART = regex.compile(r"(?!(?:and|bzw|e|en|et|o|oder|of|or|ou|to|und|y)\b)\p{Ll}")
+# No part of a divided word: "dit-\nil", and what joins words.
+_PART = regex.compile(r"(?!(?:and|bzw|e|elles?|en|et|ils?|là|moi|nous|o|oder|of|or|ou|to|toi|und|vous|y|être)\b)\p{Ll}")
 # A list item. After other text, a number begins a list only if it is the first: "on March\n5. We left".
 _ITEM = regex.compile(r"(?:[-–•*]|(?P<place>\p{N}{1,3}[.)]|\p{L}\)))\s")
 _FIRST_PLACES = frozenset(("1.", "1)", "a)", "A)"))

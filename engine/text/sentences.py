@@ -38,9 +38,10 @@ _CAPITAL = regex.compile(r"\p{Lu}")
 # A full stop after these never ends a sentence; after `_BEFORE_NUMBER`, it does not if a number follows.
 _ABBREVIATIONS = frozenset(
     "mr mrs ms mx dr prof rev hon gen adm col maj capt cmdr lt sgt cpl supt gov sen rep pres st mt ft vs cf ca"
-    " eg pvt pfc ens det insp atty amb ie aka incl approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta"
-    " dra dña ud uds lic ing dott avv dhr mevr bijv av avda ee skt napr např tzv проф акад ул".split()
+    " eg pvt pfc insp atty ie aka incl approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta"
+    " dra dña ud uds lic ing dott avv dhr mevr bijv avda ee skt napr např tzv проф акад ул".split()
 )
+_CAPITALISED = frozenset("Amb Av Det Ens".split())  # others are words: "Jeg vet det. Han …"
 _BEFORE_NUMBER = frozenset(
     "no nos vol vols fig figs eq p pp ch chap sec sect para art op pt rm apt bldg ste ext tel ca est max min rte hwy"
     " str abb bd kap pág núm nº кв рис стр"
@@ -193,7 +194,7 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
     counted = word in _UNITS | _OF_RECIPES and _NUMBER_BEFORE.match(text, start, found.start()) is not None
     if counted and found[0].islower():
         return word in _OF_RECIPES and _follows(_UNIT_GOES_ON, text, after)
-    if word in _ABBREVIATIONS or (found[0].title() in BOOKS and _follows(_VERSE_FOLLOWS, text, after)):
+    if _is_abbreviation(found[0]) or (found[0].title() in BOOKS and _follows(_VERSE_FOLLOWS, text, after)):
         return True
     if _INITIALS.fullmatch(found[0]):
         no_initial = _NO_INITIAL.search(text, max(start, found.start() - 2), stop)
@@ -226,12 +227,16 @@ def _follows(pattern: "regex.Pattern[str]", text: str, at: int) -> bool:
     return pattern.match(text, at, partial=True) is not None
 
 
+def _is_abbreviation(word: str) -> bool:
+    return word.replace(".", "").lower() in _ABBREVIATIONS or word in _CAPITALISED
+
+
 def is_title(text: str, end: int) -> bool:
     """Whether the word that ends at `end` is an abbreviation before a name, such as "Prof."."""
     if text[end - 1] != ".":
         return False
     found = _LAST_WORD.match(text, max(0, end - _LONGEST_WORD), end)
-    return found is not None and found[0][0].isupper() and found[0][:-1].lower() in _ABBREVIATIONS
+    return found is not None and found[0][0].isupper() and _is_abbreviation(found[0][:-1])
 
 
 def opens_sentence(text: str, at: int) -> bool:

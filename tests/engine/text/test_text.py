@@ -153,6 +153,10 @@ def normalised(text: str) -> str:
             "the mountains of her mother-in-law, pre- and post-war",
         ),
         (
+            "Venez, dit-\nil. Où êtes-\nvous ?",
+            "Venez, dit- il. Où êtes- vous ?",
+        ),
+        (
             "a self-\ndriving car, thirty-\nfive, the high-\nest; moun\u00ad\ntains",
             "a self-driving car, thirty-five, the highest; mountains",
         ),
@@ -264,6 +268,7 @@ def test_normalise_is_idempotent_and_removes_control_tokens(text: str) -> None:
         '"Come in!" - said he.| "Really?" – asked she.| – No! – cried he.| – So be it.',
         "add 2 tbsp. sugar and 1 lb. flour.| then stir it.",
         "Sra. Gil y la Dra. Paz son el Lic. Mora.| Véase pág. 3.| Он видел проф. Белова на ул. Мира.| Это рис. 5.",
+        "Jeg vet det.| Han er trøtt, og det er jeg glad av.| Det er ens.| Hun kom.",
         "Son las 3 p. m.| ¿Viene?| En EE. UU. vive en la Av. Sur.| Sí.",
         "Ո՞վ է նա:| Իմ ընկերը:| Այո:",
         "Πού πας;| Στο σπίτι.| Γιατί;",
