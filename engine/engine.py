@@ -36,7 +36,7 @@ from engine.models.compiling import compile_blocks
 from engine.models.fused import use_fused_sampling, use_fused_steps
 from engine.models.native.run import use_native_sampling, use_native_steps
 from engine.models.quantization import Precision
-from engine.models.sampling import SamplingOptions, as_whole, shown
+from engine.models.sampling import SamplingOptions, as_integer, shown
 from engine.release.hub import LoadingProgress, find_release
 from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
 from engine.serving.clips.clip_encoder import ClipEncoder
@@ -96,7 +96,7 @@ class SpeakOptions(SamplingOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.seed is not None:
-            seed = as_whole(self.seed)
+            seed = as_integer(self.seed)
             if seed is None or not 0 <= seed <= MAX_SEED:
                 raise InvalidOption("option.seed", seed=str(self.seed)[:40], most=str(MAX_SEED))
             object.__setattr__(self, "seed", seed)
@@ -311,9 +311,9 @@ class Engine:
             raise InvalidOption("option.precision", value=str(precision)[:40], known=get_args(Precision))
         if graphs not in get_args(GraphMode):
             raise InvalidOption("option.graphs", value=str(graphs)[:40], known=get_args(GraphMode))
-        if slots is not None and (as_whole(slots) or 0) < 1:
+        if slots is not None and (as_integer(slots) or 0) < 1:
             raise InvalidOption("option.slots", slots=shown(slots))
-        waiting = as_whole(queue)
+        waiting = as_integer(queue)
         if waiting is None or waiting < 0:
             raise InvalidOption("option.queue", queue=shown(queue))
         folder = find_release(model, progress)
@@ -326,7 +326,7 @@ class Engine:
                 graphs=graphs,
                 compiled=compiled,
                 deterministic=deterministic,
-                slots=as_whole(slots) if slots is not None else None,
+                slots=as_integer(slots) if slots is not None else None,
                 queue=waiting,
                 progress=progress,
                 start=start,

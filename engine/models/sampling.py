@@ -42,7 +42,7 @@ class SamplingOptions:
     top_k: int = 30
 
     def __post_init__(self) -> None:
-        temperature, top_p, top_k = as_number(self.temperature), as_number(self.top_p), as_whole(self.top_k)
+        temperature, top_p, top_k = as_number(self.temperature), as_number(self.top_p), as_integer(self.top_k)
         if temperature is None or not 0 <= temperature <= 2:
             raise InvalidOption("option.temperature", value=shown(self.temperature))
         if top_p is None or not 0 < top_p <= 1:
@@ -62,7 +62,7 @@ def as_number(value: SupportsFloat) -> float | None:
         return None
 
 
-def as_whole(value: SupportsFloat) -> int | None:
+def as_integer(value: SupportsFloat) -> int | None:
     """Return a whole number, in whatever type, as Python's int; None for anything else."""
     number = as_number(value)
     return int(number) if number is not None and number.is_integer() else None
