@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import regex
 
-# Applied to both texts, so that only pairs of different words that become equal do harm. Those of other sounds are few.
+# Both texts are changed alike, so only different words that become equal do harm; few of these sound different.
 _ENDINGS = tuple(
     (regex.compile(pattern), replacement)
     for pattern, replacement in (

@@ -273,7 +273,7 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
          ("three times per week , two times daily , fourteen stone two pounds , eleven stone or eleventh , twelve "
          "stone")),
         ("²³⁵U, Ca²⁺, x²", "two hundred thirty five U , ca two plus , x squared"),
-        ("350 W 42nd St, 5 W Main St., 5 W",
+        ("350 W 42nd St, 5 W. Main St., 5 W",
          "three hundred fifty west forty second street , five west main street , five watts"),
         ("x >= 3, y != 4, e^x, A -> B",
          "x greater than or equal to three , y not equal to four , e to the power of x , A , B"),
@@ -346,7 +346,7 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
          "in nineteen ninety number five was five feet tall . it took three milliseconds . and three square feet ."),
         ("Rated 4.5/5 stars or 9.5 / 10.",
          "rated four point five out of five stars or nine point five out of ten ."),
-        ("55 m.p.h., 10 G.B. at 10 W. Main St.", "fifty five M P H , ten G B at ten W main street ."),
+        ("55 m.p.h., 10 G.B. at 10 W. Main St.", "fifty five M P H , ten G B at ten west main street ."),
         ("Apt. 5, ext. 5, tel. 7, Chap. 5, pt. 2",
          "apartment five , extension five , telephone seven , chapter five , part two"),
         ("Bldg. 7, Ste. 200, op. 5", "building seven , suite two hundred , opus five"),

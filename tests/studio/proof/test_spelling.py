@@ -12,12 +12,12 @@ PAIRS = """
     modelling modeling, fulfil fulfill, enrol enroll, enrolment enrollment, defence defense, licences licenses,
     offence offense, dialogue dialog, catalogued cataloged, paediatric pediatric, foetus fetus, aesthetic esthetic,
     encyclopaedia encyclopedia, mould mold, moult molt, judgement judgment, grey gray, tyres tires, cheque check,
-    programme program, plough plow, pyjamas pajamas, storey story, sceptical skeptical, axe ax, ok okay, grey gray
+    programme program, plough plow, pyjamas pajamas, storey story, sceptical skeptical, axe ax, ok okay
 """
 OTHERS = """
     filling filing, filled filed, calling caling, tall tal, role roll, pole poll, four fore, house hose, ours ors,
-    best beast, does des, poet pet, aerial erial, wrist wrizt, promise promize_, three theer_, bell bel, shell shel,
-    since sinse_, month moth, mount mont, stage stag, poets pets, scoured scored, flour flor
+    best beast, does des, poet pet, aerial erial, wrist wrizt, bell bel, shell shel,
+    month moth, mount mont, stage stag, poets pets, scoured scored, flour flor
 """
 
 
