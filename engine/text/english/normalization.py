@@ -71,8 +71,8 @@ _FRACTIONS = "½1/2 ⅓1/3 ⅔2/3 ¼1/4 ¾3/4 ⅕1/5 ⅖2/5 ⅗3/5 ⅘4/5 ⅙1/6
 # Signs whose compatibility forms would change the number before them.
 _RAISED = str.maketrans({**{each[0]: f" {each[1:]}" for each in _FRACTIONS}, "²": " squared", "³": " cubed", "⁄": "/"})
 _POWER = re.compile(r"(?:(?<=[\d)])|(?<=\b[A-Za-z]))⁻?[⁰¹²³⁴-⁹]+")  # after longer words, numbers of notes
-# "¹⁴C" and "Ca²⁺"
-_RAISED_NUMBER = re.compile(r"(?<![\w)])[⁰¹²³⁴-⁹]+(?=[A-Z])|(?<=[A-Za-z])[²³](?=[⁺⁻])")
+# "¹⁴C", "Ca²⁺" and "SO₄²⁻"
+_RAISED_NUMBER = re.compile(r"(?<![\w)])[⁰¹²³⁴-⁹]+(?=[A-Z])|(?<=[A-Za-z₀-₉])[²³](?=[⁺⁻])")
 _DEGREES = re.compile(r"(?<=\d)º|º(?=[CF]\b)")  # the ordinal sign, in their place
 _NUMBER_SIGN = re.compile(r"\b[Nn][º°]\s?(?=\d)")
 _MICRO = re.compile(r"(?<=[\d\s])μ(?=[A-Za-z]\b)")  # the Greek letter

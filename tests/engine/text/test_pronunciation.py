@@ -272,7 +272,7 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("3x/week, 2x daily, 14st 2lb, 11st or 11th, 12st",
          ("three times per week , two times daily , fourteen stone two pounds , eleven stone or eleventh , twelve "
          "stone")),
-        ("²³⁵U, Ca²⁺, x²", "two hundred thirty five U , ca two plus , x squared"),
+        ("²³⁵U, Ca²⁺, SO₄²⁻, x²", "two hundred thirty five U , ca two plus , S O four two minus , x squared"),
         ("350 W 42nd St, 5 W. Main St., 5 W",
          "three hundred fifty west forty second street , five west main street , five watts"),
         ("x >= 3, y != 4, e^x, A -> B",
