@@ -41,6 +41,8 @@ def find_speakers(lines: Iterable[str], *, throughout: bool = False) -> frozense
 
     A single such line is a remark, such as `Note: …`. Names count if they occur at least twice, or if at least half of
     all lines belong to speakers and text follows the name. A speaker's lines end with the paragraph, at an empty line.
+
+    throughout: names count only in the second case, as in a book, where twice is not often.
     """
     count, theirs, opened = 0, 0, False
     names, saying = Counter[str](), Counter[str]()
