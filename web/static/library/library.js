@@ -102,9 +102,14 @@ class Library {
   }
 
   receive(answer) {
-    const inForm = answer.kind === "bad" && this.open?.id === answer.id && this.cards.get(answer.id)?.node;
-    if (inForm) this.complain(inForm, answer.text);
-    else this.say(answer.text, answer.kind, answer.lines, answer.offers);
+    const card = this.open?.id === answer.id && this.cards.get(answer.id)?.node; // its form is open
+    if (card && answer.kind === "bad") {
+      this.say("");
+      this.complain(card, answer.text);
+    } else {
+      if (card && !this.open.gone) this.warn(card, "");
+      this.say(answer.text, answer.kind, answer.lines, answer.offers);
+    }
     if (answer.replacement) this.replacements = withReplacement(this.replacements, answer.id, answer.replacement);
     if (this.next?.id === answer.id) this.focusNext();
   }

@@ -182,6 +182,31 @@ def test_voices_are_edited_searched_played_used_and_in_sync_on_two_pages(
         expect(page.get_by_label("Text to speak")).to_be_focused()
 
 
+def test_picture_is_refused_chosen_again_and_removed(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage, tmp_path: Path
+) -> None:
+    library.add(voice("Ben", 4.0))
+    picture, text = tmp_path / "ben.png", tmp_path / "text.png"
+    Image.new("RGB", (30, 20), "red").save(picture, "PNG")
+    text.write_text("no picture", "utf-8")
+    with visit(chromium, serve(engine, storage)) as page:
+        open_tab(page, "Library")
+        card(page, "Ben").get_by_role("button", name="Edit").click()
+        form = page.get_by_role("form", name="Edit Ben")
+        message, field = page.locator(".rp-lib-message"), form.locator(".rp-lib-picture input")
+        field.set_input_files(text)
+        expect(form.get_by_role("alert")).to_contain_text("This picture cannot be read")
+        expect(message).to_be_hidden()  # nothing is being uploaded any more
+
+        remove = form.get_by_role("button", name="Remove the picture")
+        for _ in range(2):
+            field.set_input_files(picture)
+            expect(message).to_have_text("Ben has a new picture.")
+            expect(form.get_by_role("alert")).to_be_hidden()
+            remove.press("Enter")
+            expect(message).to_have_text("Ben no longer has a picture.")
+
+
 def test_voices_are_deleted_restored_duplicated_exported_and_imported(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage, tmp_path: Path
 ) -> None:
