@@ -98,7 +98,9 @@ class Library {
     if (!form) return;
     const { voice } = this.open;
     showPortrait(form.querySelector(".rp-lib-picture .rp-portrait"), voice);
-    form.querySelector("[data-act=no_picture]").hidden = !voice.picture;
+    const remove = form.querySelector("[data-act=no_picture]");
+    if (!voice.picture && remove === document.activeElement) form.querySelector("[data-act=picture]").focus();
+    remove.hidden = !voice.picture;
   }
 
   receive(answer) {

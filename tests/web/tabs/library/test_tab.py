@@ -205,6 +205,9 @@ def test_picture_is_refused_chosen_again_and_removed(
             expect(form.get_by_role("alert")).to_be_hidden()
             remove.press("Enter")
             expect(message).to_have_text("Ben no longer has a picture.")
+            expect(form.get_by_role("button", name="Choose a picture")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(card(page, "Ben").get_by_role("button", name="Edit")).to_be_focused()
 
 
 def test_voices_are_deleted_restored_duplicated_exported_and_imported(
