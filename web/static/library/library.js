@@ -50,7 +50,9 @@ class Library {
       target.value = "";
     });
     root.addEventListener("change", ({ target }) => {
-      if (target.closest(".rp-lib-picture")) this.picture(target.closest("[data-id]").dataset.id, target.files[0]);
+      if (!target.closest(".rp-lib-picture")) return;
+      this.picture(target.closest("[data-id]").dataset.id, target.files[0]);
+      target.value = ""; // the same file can be chosen again
     });
     root.addEventListener("dragover", (event) => this.drag(event));
     root.addEventListener("drop", (event) => this.drop(event));

@@ -201,6 +201,7 @@ def test_picture_is_refused_chosen_again_and_removed(
         remove = form.get_by_role("button", name="Remove the picture")
         for _ in range(2):
             field.set_input_files(picture)
+            expect(field).to_have_value("")  # the same file can be chosen again
             expect(message).to_have_text("Ben has a new picture.")
             expect(form.get_by_role("alert")).to_be_hidden()
             remove.press("Enter")
