@@ -7,6 +7,7 @@ import { ImportedFiles, wholeFiles } from "./files.js";
 import { changes, outdated } from "./form_fields.js";
 import { offerForm } from "./offers.js";
 import { bytesIn, found, ordered, withReplacement } from "./voices.js";
+import { guardLeaving } from "../connection/leaving.js";
 import { create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { composes } from "../ui/keyboard.js";
@@ -31,6 +32,7 @@ class Library {
     this.deleted = new DeletedVoices(this.part(".rp-lib-aside"), this.part("h3"));
     this.search.placeholder = words("library.search_hint");
     this.listen();
+    guardLeaving(() => Boolean(this.changedForm()));
     watch("value", () => this.accept(props.value));
     this.accept(props.value);
     setInterval(() => this.tick(), TICK);
@@ -193,12 +195,17 @@ class Library {
     if (how === "name") input.select();
   }
 
-  // Whether the open form has changes that the user does not want to discard. A form that is being saved has none.
-  holdsChanges() {
+  // The open form if it has changes, else null. A form that is being saved has none.
+  changedForm() {
     const form = this.open && this.cards.get(this.open.id)?.node.querySelector("form");
-    if (!form || form.closest("[data-id]").getAttribute("aria-busy") === "true") return false;
-    const { voice } = this.open;
-    if (!Object.keys(changes(form, voice)).length || confirm(words("library.unsaved", { name: voice.name }))) return false;
+    if (!form || form.closest("[data-id]").getAttribute("aria-busy") === "true") return null;
+    return Object.keys(changes(form, this.open.voice)).length ? form : null;
+  }
+
+  // Whether the open form has changes that the user does not want to discard.
+  holdsChanges() {
+    const form = this.changedForm();
+    if (!form || confirm(words("library.unsaved", { name: this.open.voice.name }))) return false;
     form.elements.name.focus();
     return true;
   }

@@ -70,7 +70,7 @@ export function mount({ element, props }) {
   );
   language.value = pageLanguage();
   language.onchange = () => {
-    if (hasUnsaved() && !confirm(words("shell.clips_lost"))) {
+    if (hasUnsaved() && !confirm(words("shell.unsaved_lost"))) {
       language.value = pageLanguage();
       return;
     }

@@ -161,6 +161,13 @@ def test_voices_are_edited_searched_played_used_and_in_sync_on_two_pages(
         edit = card(other, "Mia").get_by_role("button", name="Edit")
         answer_question(other, edit.click, "The changes to “Nora” are not saved. Discard them?", accept=False)
         expect(other.get_by_label("Description")).to_have_value("Half written")
+        question = (
+            "The page is reloaded to change the language. What is not saved will be lost: clips of a new voice, "
+            "changes to a voice. Change the language anyway?"
+        )
+        language = other.locator("#rp-switches").get_by_label("Language")
+        answer_question(other, lambda: language.select_option("de"), question, accept=False)
+        expect(language).to_have_value("en")
         answer_question(other, edit.click, "The changes to “Nora” are not saved. Discard them?", accept=True)
         expect(other.get_by_role("form", name="Edit Mia")).to_be_visible()
         other.keyboard.press("Escape")

@@ -200,7 +200,7 @@ def decline_to_change_the_language(page: Page) -> None:
     before = page.evaluate("document.cookie")
     page.once("dialog", lambda dialog: (questions.append(dialog.message), dialog.dismiss()))
     language.select_option("de")
-    assert ["its clips will be lost" in question for question in questions] == [True]
+    assert ["clips of a new voice" in question for question in questions] == [True]
     expect(language).to_have_value("en")
     assert page.evaluate("document.cookie") == before
 
