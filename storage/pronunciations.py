@@ -25,7 +25,9 @@ class Pronunciations:
             return pronunciations.entries(session=session, owner=checked_owner(owner))
 
     def put(self, entries: Iterable[Pronunciation], *, owner: str = LOCAL) -> None:
-        """Add all entries or none; each replaces one for the same word and language. Raises InvalidInput."""
+        """Add all entries or none; each replaces one for the same word and language, in whatever case if case matters
+        in neither. Raises InvalidInput.
+        """
         with self._database.write() as session:
             pronunciations.put(session=session, new=entries, owner=checked_owner(owner))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
@@ -49,10 +50,24 @@ def entries(*, session: Session, owner: str) -> list[Pronunciation]:
 
 
 def put(*, session: Session, new: Iterable[Pronunciation], owner: str) -> None:
-    """Add entries; one for the same word and language is replaced. Raises InvalidInput for too many."""
+    """Add entries; one for the same word and language is replaced, in whatever case if case matters in neither.
+
+    Raises InvalidInput for too many.
+    """
     # Concurrent calls, and a deletion of all data, lock the rows in other orders.
     owner_deletions.lock(session=session, owner=owner)
+    caseless: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for entry in entries(session=session, owner=owner):
+        if not entry.match_case:
+            caseless[_folded(entry)].add(entry.word)
     for entry in new:
+        alike = caseless[_folded(entry)]
+        if entry.match_case:
+            alike.discard(entry.word)
+        else:
+            for word in alike - {entry.word}:
+                remove(session=session, word=word, language=entry.language, owner=owner)
+            caseless[_folded(entry)] = {entry.word}
         put_row(
             session=session,
             table=PronunciationRow,
@@ -62,6 +77,10 @@ def put(*, session: Session, new: Iterable[Pronunciation], owner: str) -> None:
     count = session.scalar(select(func.count()).select_from(PronunciationRow).where(PronunciationRow.owner == owner))
     if (count or 0) > MAX_ENTRIES:
         raise InvalidInput("words.too_many", most=MAX_ENTRIES)
+
+
+def _folded(entry: Pronunciation) -> tuple[str, str]:
+    return entry.word.casefold(), entry.language
 
 
 def remove(*, session: Session, word: str, language: str, owner: str) -> None:

@@ -128,6 +128,18 @@ def test_invalid_csv_is_rejected(text: str) -> None:
         from_csv(text)
 
 
+def test_entry_replaces_one_in_another_case_unless_case_matters(storage: Storage) -> None:
+    words = storage.pronunciations
+    exact = Pronunciation("POLISH", "policy", match_case=True)
+    german = Pronunciation("POLISH", "polnisch", language="de")
+    words.put([Pronunciation("Polish", "pole ish"), exact, german])
+    words.put([Pronunciation("polish", "pollish")])
+    assert words.list() == [exact, german, Pronunciation("polish", "pollish")]
+    assert respelled("Polish polish POLISH", words.list(), "en") == "pollish pollish policy"
+    words.put([Pronunciation("polish", "shine", match_case=True), Pronunciation("Polish", "pole ish")])
+    assert respelled("Polish polish POLISH", words.list(), "en") == "pole ish shine policy"
+
+
 def test_dictionaries_are_isolated_by_owner_and_entries_replaced(storage: Storage) -> None:
     words = storage.pronunciations
     words.put([Pronunciation("SQL", "S Q L")], owner="ann")

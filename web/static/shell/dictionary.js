@@ -20,6 +20,13 @@ export function wordOf(text, from, to) {
   return selected.length <= MAX_CHARACTERS && !/\n/.test(selected) && selected.split(/\s+/).length <= 5 ? selected : "";
 }
 
+// The entry for a word: as it is written, or in another case where case does not matter; undefined for none.
+export function entryFor(word, entries) {
+  const folded = word.toLowerCase();
+  const alike = entries.filter((entry) => !entry.match_case && entry.word.toLowerCase() === folded);
+  return [...entries.filter((entry) => entry.word === word), ...alike][0];
+}
+
 const selectedIn = (field) => (field?.matches?.(TEXTS) ? wordOf(field.value, field.selectionStart, field.selectionEnd) : "");
 
 class Dictionary {
@@ -68,7 +75,7 @@ class Dictionary {
     this.form.reset();
     this.say("");
     elements.word.value = this.selected;
-    const known = this.entries.find(({ word }) => word === this.selected);
+    const known = entryFor(this.selected, this.entries);
     if (known) this.fill(known);
     this.dialog.showModal();
     (this.selected ? elements.spoken : elements.word).focus();
