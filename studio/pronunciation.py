@@ -22,6 +22,7 @@ from engine.text import GrowingText, Respelling
 from engine.text.english.pronunciation import parse_arpabet, phone_mark
 from engine.text.tags import compose
 from storage.pronunciations import MAX_ENTRIES, Pronunciation
+from studio.voices.languages import clean_language
 
 if TYPE_CHECKING:
     from storage import Storage
@@ -36,7 +37,11 @@ _YES = frozenset({"1", "true", "yes", "x"})
 
 
 def checked(entry: Pronunciation) -> Pronunciation:
-    """Return an entry as it is stored, with phones in upper case. Raises InvalidInput for invalid ARPAbet."""
+    """Return an entry as it is stored, with the tag of its language, and phones in upper case.
+
+    Raises InvalidInput for an unknown language or invalid ARPAbet.
+    """
+    entry = replace(entry, language=clean_language(entry.language))
     if not _has_phones(entry):
         return entry
     inside = entry.spoken.strip()[1:-1]
@@ -148,8 +153,8 @@ def to_csv(entries: Sequence[Pronunciation]) -> str:
 def from_csv(text: str) -> list[Pronunciation]:
     """Parse a dictionary: the columns of `COLUMNS`, the last two optional, with or without a header line.
 
-    Columns are separated by commas, semicolons or tabs. Raises InvalidInput for anything else, for invalid phones, and
-    for more than 2,000 entries.
+    Columns are separated by commas, semicolons or tabs. Raises InvalidInput for anything else, for invalid phones,
+    for unknown languages, and for more than 2,000 entries.
     """
     text = text.removeprefix("\ufeff")
     if len(text) > MAX_FILE or "\0" in text:

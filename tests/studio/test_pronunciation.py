@@ -120,6 +120,15 @@ def test_dictionary_round_trips_through_csv() -> None:
     ]
 
 
+def test_csv_names_languages_by_tag_or_english_name() -> None:
+    entries = from_csv("word,spoken,match_case,language\nchat,shah,,French\nzoo,tsoh,,de_AT\nsjuk,hook,,sv\n")
+    assert [entry.language for entry in entries] == ["fr", "de", "sv"]
+    for wrong in ("Klingon", "x"):
+        with pytest.raises(InvalidInput) as refused:
+            from_csv(f"chat,shah,,{wrong}\n")
+        assert refused.value.message.key == "voices.no_language"
+
+
 @pytest.mark.parametrize(
     "text", ["", "word\n", "word,\n", "one,two\n\0", "!,exclamation", f"{'x' * 81},y", "a,b\n" * 2001]
 )

@@ -128,6 +128,7 @@ class Dictionary {
     const { elements } = this.form;
     Object.assign(elements.word, { value: word });
     Object.assign(elements.spoken, { value: spoken });
+    elements.language.replaceChildren(...languageOptions(words("words.every_language"), language));
     elements.language.value = language;
     elements.match_case.checked = exact;
     elements.spoken.focus();

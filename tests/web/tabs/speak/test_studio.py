@@ -2,7 +2,7 @@
 
 import re
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, FilePayload, expect
 
 from storage import Storage, VoiceLibrary
 from storage.pronunciations import Pronunciation
@@ -80,6 +80,13 @@ def test_studio_works_with_the_keyboard(
         page.get_by_role("dialog").get_by_role("button", name="Undo").press("Enter")
         expect(gif).to_have_count(1)
         expect(page.get_by_label("Word", exact=True)).to_have_value("Not yet saved")
+        # A language that is not among the usual ones stays that of the entry.
+        words_file = FilePayload(name="words.csv", mimeType="text/csv", buffer=b"Zmorge,breakfast,,gsw\n")
+        page.locator(".rp-dictionary [type=file]").set_input_files(words_file)
+        page.get_by_role("button", name="Zmorge", exact=True).press("Enter")
+        expect(page.get_by_role("dialog").get_by_label("Language")).to_have_value("gsw")
+        page.get_by_role("button", name="Delete “Zmorge”").press("Enter")
+        expect(page.locator(".rp-dictionary tbody tr")).to_have_count(2)
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog", name="Pronunciation")).to_be_hidden()
         words = [Pronunciation("GIF", "/JH IH1 F/", match_case=True), Pronunciation("SQL", "sequel")]
