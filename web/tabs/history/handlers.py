@@ -12,7 +12,14 @@ from engine.errors import InvalidInput
 from storage.voices.library import MAX_SEARCH
 from studio.provenance.provenance import public_name
 from studio.takes.buffer import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS
-from web.tabs.history.views import entry_view, megabytes, question_html, retention_choices, storage_use_html
+from web.tabs.history.views import (
+    entry_view,
+    megabytes,
+    question_html,
+    retention_choices,
+    retention_time,
+    storage_use_html,
+)
 from web.ui.events import broadcast_change, skip_on_error
 from web.ui.messages import error_message, notice
 from web.ui.payloads import Id, Payload, SelectedId, default_if_invalid, parse_payload
@@ -162,7 +169,7 @@ class HistoryHandlers:
             if not wanted:
                 raise InvalidInput(texts("history.no_days"))
             kept = self._history.change_settings(retention_days=wanted, owner=owner).retention_days
-            return texts("history.days_set", days=kept)
+            return texts("history.days_set", time=retention_time(kept, texts))
 
         return self._change(change, token, request)
 

@@ -42,7 +42,12 @@ def entry_view(record: TakeRecord, owner: Owner, links: DownloadLinks) -> dict[s
 
 def retention_choices(current: int, texts: Texts) -> list[tuple[str, int]]:
     """Return the retention times to choose from, in days, including the current one."""
-    return [(texts("history.days", days=days), days) for days in sorted({*RETENTION_DAYS, current})]
+    return [(retention_time(days, texts), days) for days in sorted({*RETENTION_DAYS, current})]
+
+
+def retention_time(days: int, texts: Texts) -> str:
+    """Return a retention time in words."""
+    return texts("history.day") if days == 1 else texts("history.days", days=days)
 
 
 def storage_use_html(use: StorageUse, texts: Texts) -> str:

@@ -235,7 +235,8 @@ def test_history_is_switched_off_and_on(context: WebContext, events: HistoryHand
 
 
 def test_retention_days_are_validated_and_saved(context: WebContext, events: HistoryHandlers) -> None:
-    assert "after 7 days" in events.set_retention(7, None, NO_REQUEST)[0]
+    assert "after 1 day;" in events.set_retention(1, None, NO_REQUEST)[0]
+    assert "after 7 days;" in events.set_retention(7, None, NO_REQUEST)[0]
     assert context.storage.history.settings().retention_days == 7
     for wrong in (None, "many", 0, -1, 2.5, float("nan"), float("inf"), 10**9, True):
         assert 'role="alert"' in events.set_retention(wrong, None, NO_REQUEST)[0], wrong
