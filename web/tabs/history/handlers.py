@@ -156,8 +156,10 @@ class HistoryHandlers:
 
         def switch(owner: str, texts: Texts) -> str:
             enabled = parse_payload(HistorySwitch, wanted=wanted).wanted
-            enabled = self._history.change_settings(history=enabled, owner=owner).history
-            return texts("history.kept_on") if enabled else texts("history.kept_off")
+            settings = self._history.change_settings(history=enabled, owner=owner)
+            if settings.history:
+                return texts("history.kept_on")
+            return texts("history.kept_off", time=retention_time(settings.retention_days, texts))
 
         return self._change(switch, token, request)
 

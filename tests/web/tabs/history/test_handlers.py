@@ -227,6 +227,7 @@ def test_reuse_reports_differences(context: WebContext, events: HistoryHandlers)
 def test_history_is_switched_off_and_on(context: WebContext, events: HistoryHandlers) -> None:
     message, broadcast = events.set_history_enabled(False, None, NO_REQUEST)
     assert "not kept" in message
+    assert "deleted after 30 days;" in message  # those already here, as before
     assert broadcast["what"] == "history"
     assert not events.show_tab("", "", False, PAGE_SIZE, None, NO_REQUEST)[2]
     assert not events.refresh_list("", "", False, PAGE_SIZE, None, NO_REQUEST)["kept"]
