@@ -97,7 +97,7 @@ class Dictionary {
     const { erased, saving } = this;
     this.erased = this.saving = null;
     if (kind !== "good") return;
-    if (saving && saving === JSON.stringify(this.written())) this.form.reset();
+    if (saving && saving === JSON.stringify(this.written())) this.clear();
     if (erased) this.find(".rp-dialog-message").append(" ", button({ class: "rp-quiet", text: words("library.undo"), onclick: () => this.trigger("save_entry", erased) }));
   }
 
@@ -139,6 +139,12 @@ class Dictionary {
     if (event.key !== "Enter" || composes(event) || event.target.localName !== "input") return;
     event.preventDefault();
     this.form.requestSubmit();
+  }
+
+  // Empties the form. The focus moves from its last field to the first, for the next entry.
+  clear() {
+    this.form.reset();
+    if (document.activeElement === this.form.elements.spoken) this.form.elements.word.focus();
   }
 
   // The entry in the form.

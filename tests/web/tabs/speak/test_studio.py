@@ -74,6 +74,7 @@ def test_studio_works_with_the_keyboard(
         gif = page.locator(".rp-dictionary tbody tr", has_text="/JH IH1 F/")
         expect(gif).to_have_count(1)
         expect(page.get_by_label("Word", exact=True)).to_have_value("")
+        expect(page.get_by_label("Word", exact=True)).to_be_focused()  # for the next word
         page.get_by_label("Word", exact=True).fill("Not yet saved")
         page.get_by_role("button", name="Delete “GIF”").press("Enter")
         expect(gif).to_have_count(0)
