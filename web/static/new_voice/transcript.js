@@ -31,7 +31,7 @@ export class TranscriptView {
     if (!clip) return;
     if (this.field.value !== clip.words) this.field.value = clip.words;
     this.find(".rp-dictate").hidden = !window.repriseRecogniser;
-    this.find(".rp-dictate").disabled = clip.dictating;
+    this.find(".rp-dictate").setAttribute("aria-disabled", Boolean(clip.dictating)); // not `disabled`, which would lose the focus
     this.find(".rp-dictate").textContent = words(clip.dictating ? "clip.dictating" : "clip.dictate");
     this.showFindings(findings);
   }

@@ -496,9 +496,9 @@ def test_other_playback_stops_the_reconstruction_and_its_errors_do_not_replace_t
     upload(page, STORY)
     expect_message(page, "is ready.")
     Path(value(page, STORY.name)["clips"][0]["path"]).unlink()  # the server needed the room
-    page.get_by_role("button", name="Hear what the model hears").click()
+    page.get_by_role("button", name="Hear what the model hears").press("Enter")
     stop_playing = page.get_by_role("button", name="Stop playing")
-    expect(stop_playing).to_be_visible()
+    expect(stop_playing).to_be_focused()  # it waited, and kept the focus
     page.get_by_role("button", name="Play selection").click()
     expect(stop_playing).to_be_hidden()
     expect(page.locator(".rp-trim-play")).to_have_text("Stop")

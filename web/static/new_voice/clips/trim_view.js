@@ -71,7 +71,7 @@ export class TrimView {
   updatePreview() {
     const button = this.find(".rp-trim-back");
     const waits = this.codecPreview?.waitsFor(this.clip);
-    button.disabled = waits;
+    button.setAttribute("aria-disabled", Boolean(waits)); // not `disabled`, which would lose the focus
     button.textContent = words(waits ? "clip.back_waits" : this.codecPreview?.playing ? "clip.back_stop" : "clip.back");
   }
 
@@ -158,6 +158,7 @@ export class TrimView {
   }
 
   async togglePreview() {
+    if (this.codecPreview.waitsFor(this.clip)) return;
     this.player.stop();
     this.update();
     await this.codecPreview.toggle(this.clip);
