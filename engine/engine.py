@@ -311,7 +311,8 @@ class Engine:
             raise InvalidOption("option.precision", value=str(precision)[:40], known=get_args(Precision))
         if graphs not in get_args(GraphMode):
             raise InvalidOption("option.graphs", value=str(graphs)[:40], known=get_args(GraphMode))
-        if slots is not None and (as_integer(slots) or 0) < 1:
+        concurrent = None if slots is None else as_integer(slots) or 0
+        if concurrent is not None and concurrent < 1:
             raise InvalidOption("option.slots", slots=shown(slots))
         waiting = as_integer(queue)
         if waiting is None or waiting < 0:
@@ -326,7 +327,7 @@ class Engine:
                 graphs=graphs,
                 compiled=compiled,
                 deterministic=deterministic,
-                slots=as_integer(slots) if slots is not None else None,
+                slots=concurrent,
                 queue=waiting,
                 progress=progress,
                 start=start,

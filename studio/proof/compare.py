@@ -116,7 +116,9 @@ def _spoken(text: str) -> str:
 
 def _plain_numbers(words: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Iterate over words and their positions, with "one hundred two" for "a hundred and two"."""
-    for at, (before, word, following) in enumerate(zip(["", *words], words, [*words[1:], ""], strict=False)):
+    around = ["", *words, ""]
+    for at in range(len(words)):
+        before, word, following = around[at : at + 3]
         if word == "a" and following in (*_SCALES, "half"):
             yield at, "one"
         elif not (word == "and" and before in _SCALES and following in _NUMBERS):

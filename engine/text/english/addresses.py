@@ -3,7 +3,7 @@
 import re
 
 from engine.text.english.numbers import digits
-from engine.text.english.rules import Rule, rule, spelled
+from engine.text.english.rules import DIRECTIONS, Rule, rule, spelled
 
 _IN_ADDRESSES = {
     "/": "slash", ".": "dot", "-": "dash", "_": "underscore", "?": "question mark", "=": "equals", "&": "and",
@@ -27,7 +27,6 @@ _STATES = {
     "WI": "Wisconsin", "WY": "Wyoming",
 }  # fmt: skip
 _MAY_BE_WORDS = "HI|MD|OK"  # without a postal code
-_DIRECTIONS = {"N": "North", "E": "East", "S": "South", "W": "West"}
 
 
 def _address(match: re.Match[str]) -> str:
@@ -53,10 +52,10 @@ ADDRESSES: tuple[Rule, ...] = (
     rule(  # "350 W 42nd St", "5 W. Main St"
         r"\b(\d{1,5} )([NSEW])\b\.?"
         r"(?=\s(?:\d{1,3}(?:st|nd|rd|th)|(?:[A-Z][a-z]+\s){1,2}(?:St|Ave|Rd|Blvd|Dr|Ln|Street|Avenue|Road))\b)",
-        lambda match: match[1] + _DIRECTIONS[match[2]],
+        lambda match: match[1] + DIRECTIONS[match[2]],
     ),
     rule(
         r"\b((?:Highway|Hwy|I|Interstate|Route|Rte|US)\.?[ -]\d{1,3} )([NESW])\b(?!')",
-        lambda match: match[1] + _DIRECTIONS[match[2]],
+        lambda match: match[1] + DIRECTIONS[match[2]],
     ),
 )

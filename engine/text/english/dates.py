@@ -3,7 +3,7 @@
 import re
 
 from engine.text.english.numbers import cardinal, oh, ordinal, plural, year
-from engine.text.english.rules import SPELL, STOP, Rule, before, ends_text, rule, spelled
+from engine.text.english.rules import NAME, SPELL, STOP, Rule, before, ends_text, rule, spelled
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -58,9 +58,6 @@ _CLAUSE_FOLLOWS = re.compile(
 )
 
 
-_NAME = re.compile(r"\s*+[A-Z]")
-
-
 def _month(name: str) -> str:
     return next(month for month in _MONTHS if month.startswith(name[:3].capitalize()))
 
@@ -72,7 +69,7 @@ def weekday(name: str) -> str:
 
 def _weekdays(match: re.Match[str]) -> str:
     between = " to " if match[2].strip() in ("-", "–") else match[2]
-    ends = match[4] and (ends_text(match) or _NAME.match(match.string, match.end()))
+    ends = match[4] and (ends_text(match) or NAME.match(match.string, match.end()))
     return f"{weekday(match[1])}{between}{weekday(match[3])}" + ("." if ends else "")
 
 

@@ -5,7 +5,7 @@ import unicodedata
 
 from engine.text.english.dates import MONTH, weekday
 from engine.text.english.numbers import cardinal, ordinal, roman
-from engine.text.english.rules import SPELL, Rule, before, ends_text, rule, spelled
+from engine.text.english.rules import NAME, SPELL, Rule, before, ends_text, rule, spelled
 from engine.text.sentences import BEFORE_LETTER, opens_sentence, says_no
 
 _ABBREVIATIONS = {
@@ -44,7 +44,6 @@ _YEAR = re.compile(r"[12]\d{3}(?![,.]?\d)")
 # In small letters these are units after a number: "5 ft.", "3 sq. ft.".
 _NO_UNIT = r"(?!(?:(?<=\d\s)|(?<=\bsq\s))(?-i:c|ch|ft|FT|min|ms|mt|p|pt|sec)\.)"
 _TITLES = "Capt|Col|Lt|Ms|Prof|Sgt"  # also without a full stop, before a name
-_NAME = re.compile(r"\s*+[A-Z]")
 _NAME_BEFORE = re.compile(
     r"[^.!?\s]\s+(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b|(?:In|On|At|And|But|The|Then|When|As|If|That)\b)"
     r"[A-Z][a-z]+\s+$|\d(?:st|nd|rd|th)\s+$"
@@ -98,7 +97,7 @@ def _abbreviation(match: re.Match[str]) -> str:
 def _doctor_or_street(match: re.Match[str], word: str) -> str:
     """Expand "Dr." and "St." to doctor and saint before a name, to drive and street after one."""
     has_stop = match[0].endswith(".")
-    name_follows = _NAME.match(match.string, match.end()) is not None
+    name_follows = NAME.match(match.string, match.end()) is not None
     # The first word of a sentence is always capitalised, so it is no evidence of a name.
     name_precedes = _NAME_BEFORE.search(before(match, _REACH)) is not None
     if name_follows and not name_precedes:

@@ -3,7 +3,7 @@
 import re
 
 from engine.text.english.numbers import cardinal, digits, number, ordinal, year
-from engine.text.english.rules import NUMBER, SPELL, STOP, Rule, before, rule, spelled
+from engine.text.english.rules import DIRECTIONS, NUMBER, SPELL, STOP, Rule, before, rule, spelled
 from engine.text.english.units import PER_UNITS, UNIT, unit_name
 
 CURRENCIES = {
@@ -42,7 +42,6 @@ _MEASURED = re.compile(
     r"\s(?:above|and|apart|at|below|by|deep|from|high|in|long|of|on|or|tall|thick|to|wide)\b|\s?[x×]"
 )
 _ARTICLE, _NOUN = re.compile(r"\b[Aa]n? (?:\S+ (?:or|to) )?\Z"), re.compile(r",?[\s-][a-z]")
-_HEADINGS = {"N": "North", "E": "East", "S": "South", "W": "West"}
 _POWERS = {"squared": "square", "cubed": "cubic", "2": "square", "3": "cubic"}
 _COUNTED = (
     "customers|downloads|followers|fans|likes|members|people|players|subscribers|users|views|viewers|visitors|words"
@@ -121,7 +120,7 @@ def _feet(match: re.Match[str]) -> str:
 
 def _coordinate(match: re.Match[str]) -> str:
     parts = zip(match.groups()[:3], ("degrees", "minutes", "seconds"), strict=True)
-    return " ".join([*(f"{number} {unit}" for number, unit in parts if number), _HEADINGS[match[4]]])
+    return " ".join([*(f"{number} {unit}" for number, unit in parts if number), DIRECTIONS[match[4]]])
 
 
 def _measure(match: re.Match[str]) -> str:

@@ -11,6 +11,9 @@ SPELL = "\ue000"
 NUMBER = r"(?:\d{1,2}(?:,\d{2})+,\d{3}|\d+(?:,\d{3})*)(?:\.\d+)?"
 STOP = r"(?:\.(?=[,)]|\s+[a-z]))?"  # of a unit, and not of the sentence
 
+NAME = re.compile(r"\s*+[A-Z]")  # that follows
+DIRECTIONS = {"N": "North", "E": "East", "S": "South", "W": "West"}
+
 _TEXT_ENDS = re.compile(r"\s*+\Z")
 
 

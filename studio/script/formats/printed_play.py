@@ -37,7 +37,8 @@ def with_colons(lines: Sequence[str]) -> list[str]:
     A text is a play if at least two names in capitals begin several speeches each, and a third of the lines belong to
     speeches.
     """
-    cues = [_cue(*three) for three in zip(["", *lines], lines, [*lines[1:], ""], strict=False)]
+    around = ["", *lines, ""]
+    cues = [_cue(*around[at : at + 3]) for at in range(len(lines))]
     times = Counter(cue.name for cue in cues if cue)
     speeches, opened = 0, False
     for line, cue in zip(lines, cues, strict=True):
