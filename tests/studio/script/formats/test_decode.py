@@ -39,6 +39,10 @@ def test_windows_1252() -> None:
     assert decode_text(GERMAN.encode("windows-1252")) == GERMAN
 
 
+def test_a_few_control_characters_are_removed() -> None:
+    assert decode_text(b"a\x08b\x1f " + GERMAN.encode() * 50) == "ab " + GERMAN * 50
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [
