@@ -46,7 +46,7 @@ class WordTime:
     offset: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AudioChunk:
     """A chunk of the take.
 

@@ -45,7 +45,8 @@ def test_second_start_writes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFi
         assert library.share(read_sample_voices()) is False
         install_samples(library)
         assert library.list() == before
-        with pytest.raises(sqlite3.OperationalError, match="locked"), closing(sqlite3.connect(path, 0.01)) as third:
+        third = sqlite3.connect(path, timeout=0.01)
+        with closing(third), pytest.raises(sqlite3.OperationalError, match="locked"):
             third.execute("BEGIN IMMEDIATE")
     assert caplog.records == []
 
