@@ -25,6 +25,7 @@ _OPEN = ("/health", "/health/live", "/health/ready", "/v1/openapi.json")
 # Some clients list voices or models without a key. The list then contains only public entries.
 _LISTS = ("/v1/audio/voices", "/audio/voices", "/v1/audio/models")
 _WITH_AUDIO = ("/v1/audio/", "/v1/tts", "/v1/references", "/mcp")
+_COMPRESSIONS = ("gzip", "x-gzip", "deflate", "br", "zstd", "compress")  # other values are mistaken for a charset
 GUEST = Caller("guest")  # owns nothing
 
 IsLocal = Callable[[Scope], bool]
@@ -52,7 +53,7 @@ def with_security(document: dict[str, Any]) -> dict[str, Any]:
 
 
 class AccessMiddleware:
-    """Middleware that passes on permitted requests and refuses others with 401, 413 or 429."""
+    """Middleware that passes on permitted requests and refuses others with 401, 413, 415 or 429."""
 
     def __init__(self, app: ASGIApp, access: Access, is_local: IsLocal) -> None:
         """is_local: whether a request came from a program on this machine, not from another site's page."""
@@ -68,6 +69,10 @@ class AccessMiddleware:
             caller = await self._admit(scope, headers)
         except RepriseError as error:
             await _refuse(response_to(error), scope, receive, send)
+            return
+        codings = headers.get("content-encoding", "").lower().split(",")
+        if any(coding.strip() in _COMPRESSIONS for coding in codings):
+            await _refuse(_compressed(), scope, receive, send)
             return
         most = MAX_WITH_AUDIO if scope["path"].startswith(_WITH_AUDIO) else MAX_JSON
         declared = headers.get("content-length", "0")
@@ -130,3 +135,9 @@ def _sentence(most: int) -> str:
 
 def _too_large(most: int) -> Response:
     return refusal(413, _sentence(most))
+
+
+def _compressed() -> Response:
+    """Decompressed, a small body could be larger than the limit."""
+    message = "The request is compressed, which is not supported: send it without Content-Encoding."
+    return refusal(415, message, {"Accept-Encoding": "identity"})

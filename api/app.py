@@ -73,7 +73,24 @@ def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] 
         api.add_route(MCP_PATH, _mcp_endpoint(context), methods=["POST"], include_in_schema=False)
     api.mount(GRADIO, _GradioEndpoints(context))
     api.router.routes.append(WebSocketRoute("/{path:path}", _no_web_socket))
-    return RequestIdMiddleware(MetricsMiddleware(AccessMiddleware(api, access, is_local), context.metrics))
+    return _without_final_slash(
+        RequestIdMiddleware(MetricsMiddleware(AccessMiddleware(api, access, is_local), context.metrics))
+    )
+
+
+def _without_final_slash(app: ASGIApp) -> ASGIApp:
+    """Answer a path with a final slash like the path without it. A redirect would lose the body with many clients.
+
+    An encoded slash belongs to a name. Gradio has its own paths.
+    """
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if scope.get("raw_path", b"").endswith(b"/") and not path.startswith(f"{GRADIO}/"):
+            scope = {**scope, "path": path.removesuffix("/")}
+        await app(scope, receive, send)
+
+    return answer
 
 
 def _mcp_endpoint(context: ApiContext) -> Callable[[Request], Awaitable[Response]]:

@@ -62,6 +62,7 @@ _KINDS: tuple[tuple[type[RepriseError], int, str, str | None], ...] = (
 CLIENT_GONE = 499  # never sent
 NOT_JSON = "The body is not JSON."
 _UNREADABLE_BODY = "There was an error parsing the body"  # FastAPI's words, for JSON that is not UTF-8 among others
+_NO_ROUTE = "Not Found"  # Starlette's words
 _NOT_AN_OBJECT = ("model_type", "model_attributes_type", "dict_type")  # pydantic's, which name its classes
 _BUSY_SECONDS = 1  # until a client may try again
 
@@ -153,9 +154,14 @@ def install(app: FastAPI, routers: Iterable[APIRouter] = ()) -> None:
         headers = dict(error.headers or {})
         if error.detail == _UNREADABLE_BODY and content_type(request).endswith("json"):
             return refusal(400, NOT_JSON)
+        message, path = str(error.detail), request.url.path[:200]
         if error.status_code == 405:
-            headers["Allow"] = _allowed_methods([*app.routes, *included], request.scope)
-        return refusal(error.status_code, str(error.detail), headers)
+            allowed = _allowed_methods([*app.routes, *included], request.scope)
+            headers["Allow"] = ", ".join(allowed)
+            message = f"“{request.method[:20]}” is not possible at {path}; use {' or '.join(allowed)}."
+        elif message == _NO_ROUTE:
+            message = f"There is no operation at {path}; {app.openapi_url} lists those that there are."
+        return refusal(error.status_code, message, headers)
 
     async def on_gone(_request: Request, _error: Exception) -> Response:
         return Response(status_code=CLIENT_GONE)
@@ -167,10 +173,10 @@ def install(app: FastAPI, routers: Iterable[APIRouter] = ()) -> None:
     app.add_exception_handler(Exception, on_error)
 
 
-def _allowed_methods(routes: Iterable[BaseRoute], scope: Scope) -> str:
+def _allowed_methods(routes: Iterable[BaseRoute], scope: Scope) -> list[str]:
     """Return the methods of all routes with the request's path; Starlette tells only those of the first."""
     matching = (route for route in routes if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE)
-    return ", ".join(sorted({method for route in matching for method in route.methods or ()}))
+    return sorted({method for route in matching for method in route.methods or ()})
 
 
 def _body_type(route: object) -> str | None:

@@ -9,6 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADER = "X-Request-Id"
+STATE = "request_id"  # key in a request's state, which web/limits/connections.py reads
 _VALID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
@@ -25,6 +26,7 @@ class RequestIdMiddleware:
             return
         given = Headers(scope=scope).get(HEADER, "")
         known = given if _VALID.fullmatch(given) else f"req_{uuid.uuid4().hex}"
+        scope.setdefault("state", {})[STATE] = known
 
         async def identified(message: Message) -> None:
             if message["type"] == "http.response.start":

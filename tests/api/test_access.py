@@ -1,5 +1,6 @@
 """Access control of the API: keys, hosts, origins and body sizes."""
 
+import gzip
 import socket
 from collections.abc import Callable
 
@@ -107,6 +108,17 @@ def test_chunked_body_is_limited(client: httpx.Client) -> None:
     refused = client.post("/v1/audio/speech", content=(bytes(1 << 20) for _ in range(40)))
     assert refused.status_code == 413
     assert "larger than 32 MB" in error_of(refused)["message"]
+
+
+@pytest.mark.parametrize(("encoding", "status"), [("gzip", 415), ("GZIP, br", 415), ("identity", 400), ("utf-8", 400)])
+def test_compressed_bodies_are_refused_as_such(client: httpx.Client, encoding: str, status: int) -> None:
+    """Not as invalid JSON."""
+    headers = {"Content-Type": "application/json", "Content-Encoding": encoding}
+    for path in ("/v1/audio/speech", "/v1/audio/speech/batch"):
+        refused = client.post(path, content=gzip.compress(b"{}"), headers=headers)
+        assert refused.status_code == status
+        assert ("compressed" in error_of(refused)["message"]) == (status == 415)
+        assert refused.headers.get("accept-encoding") == ("identity" if status == 415 else None)
 
 
 def test_unauthorized_request_is_rejected_before_its_body_is_read(server: Server) -> None:

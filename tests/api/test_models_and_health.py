@@ -21,13 +21,31 @@ def test_loaded_model_has_several_names(client: httpx.Client) -> None:
     assert unknown.json()["error"]["code"] == "model_not_found"
 
 
-def test_final_slash_leads_to_the_list(client: httpx.Client) -> None:
-    for path in ("/v1/models", "/v1/audio/models", "/v1/audio/voices"):
-        led = client.get(f"{path}/")
-        assert (led.status_code, led.headers.get("location")) == (
-            307,
-            f"{client.base_url}{path}".replace("//v1", "/v1"),
-        )
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/models", 200),
+        ("GET", "/v1/audio/voices", 200),
+        ("GET", "/audio/voices", 200),
+        ("GET", "/v1/audio/voices/Adam", 200),
+        ("POST", "/v1/audio/speech", 415),
+        ("POST", "/v1/tts", 415),
+        ("PUT", "/mcp", 405),
+        ("GET", "/health", 200),
+        ("GET", "/metrics", 200),
+        ("GET", "/v1/nothing", 404),
+    ],
+)
+def test_final_slash_changes_nothing(client: httpx.Client, method: str, path: str, status: int) -> None:
+    """Not even by a redirect, which many clients do not follow with a body."""
+    headers = {"Content-Type": "text/plain"}
+    assert [client.request(method, each, headers=headers).status_code for each in (path, f"{path}/")] == [status] * 2
+
+
+def test_lists_with_a_final_slash_need_no_key_either(client: httpx.Client, server: Server) -> None:
+    with server.key():
+        assert client.get("/v1/audio/voices/").status_code == 200
+        assert client.get("/v1/audio/voices/Adam/").status_code == 401
 
 
 def test_health_needs_no_key(client: httpx.Client, server: Server) -> None:
@@ -61,8 +79,19 @@ def test_other_methods_are_refused_with_those_allowed(
     refused = client.request(method, path)
     assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
     if method != "HEAD":
-        assert refused.json()["error"]["type"] == "invalid_request_error"
+        error = refused.json()["error"]
+        assert error["type"] == "invalid_request_error"
+        assert error["message"] == f"“{method}” is not possible at {path}; use {allowed.replace(', ', ' or ')}."
         assert "x-request-id" in refused.headers
+
+
+def test_unknown_path_is_named(client: httpx.Client) -> None:
+    """A base URL with one “/v1” too many is a common mistake."""
+    refused = client.post("/v1/v1/audio/speech", json={"input": "Hi."})
+    assert refused.status_code == 404
+    assert refused.json()["error"]["message"] == (
+        "There is no operation at /v1/v1/audio/speech; /v1/openapi.json lists those that there are."
+    )
 
 
 def test_preflight_gets_no_permission(client: httpx.Client) -> None:

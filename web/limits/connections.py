@@ -40,10 +40,10 @@ _STOPPING_BODY = json.dumps(
         }
     }
 )
-_STOPPING = (
+_STOPPING_HEAD = (
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n"
-    f"Retry-After: 5\r\nConnection: close\r\nContent-Length: {len(_STOPPING_BODY)}\r\n\r\n{_STOPPING_BODY}"
-).encode()
+    f"Retry-After: 5\r\nConnection: close\r\nContent-Length: {len(_STOPPING_BODY)}\r\n"
+)
 FILES = 8_192  # open files of the process, if the system allows it
 
 
@@ -140,7 +140,9 @@ class BoundedConnection(H11Protocol):
         if self.idle or self.cycle.response_started or self.transport.is_closing():
             self.drop()
         else:
-            self.transport.write(_STOPPING)
+            known = self.cycle.scope.get("state", {}).get("request_id")  # as in api/request_ids.py
+            head = _STOPPING_HEAD + (f"X-Request-Id: {known}\r\n" if known else "")
+            self.transport.write(f"{head}\r\n{_STOPPING_BODY}".encode())
             self.transport.close()
 
     def _await_head(self) -> None:

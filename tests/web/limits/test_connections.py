@@ -239,6 +239,7 @@ def test_a_stopped_server_waits_for_short_responses_only(
         return StreamingResponse(parts())
 
     async def late(request: Request) -> Response:
+        request.state.request_id = "req_1"
         asked.set()
         while not await request.is_disconnected():
             await asyncio.sleep(0)
@@ -269,6 +270,7 @@ def test_a_stopped_server_waits_for_short_responses_only(
                 await anext(pieces)
             assert (await refused).status_code == 503
             assert refused.result().json()["error"]["code"] == "server_stopping"
+            assert refused.result().headers["x-request-id"] == "req_1"
         await asyncio.wait_for(left.wait(), TIMEOUT)
         await running
 
