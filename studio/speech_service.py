@@ -7,8 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from engine.errors import InvalidInput, InvalidOption, VoiceNotFound, VoiceProtected
+from engine.errors import InvalidInput, InvalidOption, InvalidText, VoiceNotFound, VoiceProtected
 from engine.languages import language_tag
+from engine.text.pauses import split_pauses
+from engine.text.tags import is_speakable
 from engine.voice import BuiltInVoice
 from storage.validation import is_id
 from studio.pronunciation import respell_for_owner, respell_growing
@@ -101,6 +103,7 @@ class SpeechService:
         with self._access.spending(caller, len(text)):
             if isinstance(text, str):
                 said = respell_for_owner(storage, text, spoken, owner=caller.owner, phones=phones)
+                _check_words(said.spoken)
                 full_text: str | GrowingText = style + said.spoken
                 texts = [said]
             else:
@@ -219,6 +222,12 @@ class SpeechService:
 def _check_length(characters: int) -> None:
     if characters > MAX_CHARACTERS:
         raise InvalidInput(f"The text has {characters:,} characters; at most {MAX_CHARACTERS:,} go in one request.")
+
+
+def _check_words(text: str) -> None:
+    """Raise InvalidText as an engine does, since a cluster's checks the text only when it is spoken."""
+    if not any(is_speakable(piece) for piece, _ in split_pauses(text)):
+        raise InvalidText("text.no_words")
 
 
 def check_language(engine: SpeechEngine, language: str) -> None:

@@ -19,10 +19,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from api.errors import CLIENT_GONE
+from api.speech.silence import Silence
 from api.speech.stream import MEDIA_TYPES, ChunkEncoder, EncodedSpeech, SpokenWord, Usage
 from engine.audio.output.mastering import at_loudness
 from engine.audio.output.stream import LOSSY, StreamEncoder, StreamFormat, written_rate
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, InvalidText
 from studio.provenance.provenance import Provenance
 
 if TYPE_CHECKING:
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
     from engine.audio.output.tags import Tags
     from engine.text import GrowingText
     from studio.access import Caller
+    from studio.engines.model_manager import MeasuredSpeech
     from studio.provenance.watermark import Watermark
     from studio.speech_service import VoiceChoice
 
+NO_WORDS = "text.no_words"  # key of the error
 NOT_WHOLE = 'lufs: loudness is measured over the whole file, so it needs "stream": false without events, or a batch.'
 BINARY = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in MEDIA_TYPES.values()}  # for OpenAPI
 
@@ -67,8 +70,8 @@ async def open_stream(
 ) -> EncodedSpeech:
     """Start a speech of at most `max_frames` frames. The options are those of `SpeechService.speak`.
 
-    as_whole: the speech is read by `collect`. Only then can the loudness be set, the watermark added and
-    rejected attempts left out. Raises what `SpeechService.speak` raises, ServerBusy, and
+    A text without words is silence. as_whole: the speech is read by `collect`. Only then can the loudness be set, the
+    watermark added and rejected attempts left out. Raises what `SpeechService.speak` raises, ServerBusy, and
     InvalidInput for a loudness without `as_whole`.
     """
     if output.lufs is not None and not as_whole:
@@ -86,7 +89,13 @@ async def open_stream(
         word_times=word_times,
     )
     jobs = context.jobs
-    speech = await (jobs.speeches.run(start) if voice.clip is None else jobs.clips.run(caller, start))
+    speech: MeasuredSpeech | Silence
+    try:
+        speech = await (jobs.speeches.run(start) if voice.clip is None else jobs.clips.run(caller, start))
+    except InvalidText as error:
+        if error.message.key != NO_WORDS or not isinstance(text, str) or not text:
+            raise
+        speech = Silence(text, context.app.engine.sample_rate, seed)
     tags = Provenance.from_take(context.app.engine.name, speech.voice, speech.seed).tags()
     mark = context.app.watermark if as_whole else None
     encoder: ChunkEncoder

@@ -269,7 +269,8 @@ def test_empty_clip_is_rejected(client: httpx.Client) -> None:
     ("asked", "status", "says"),
     [
         ({"input": ""}, 400, "input: "),
-        ({"input": "…"}, 400, "no words to say"),
+        ({"input": "[pause:61]"}, 400, "at most 60 seconds"),
+        ({"input": "…", "voice": "Nobody"}, 404, "no voice called “Nobody”"),
         ({"input": "x" * 10_001}, 400, "input: "),
         ({"input": "Привет"}, 400, "speaks English only"),
         ({"voice": "Nobody"}, 404, "no voice called “Nobody”"),
@@ -294,6 +295,27 @@ def test_invalid_requests_are_rejected(speak: Speak, asked: dict[str, Any], stat
     refused = speak(**asked)
     assert refused.status_code == status
     assert says in refused.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("format", STREAM_FORMATS)
+def test_text_without_words_is_silence(speak: Speak, format: str) -> None:
+    """Programs check a key with “.”, and speak each sentence of a language model, which may be an emoji."""
+    for text, seconds in ((".", 0.1), ("😀 …", 0.1), ("[pause:1.5]", 1.5)):
+        response = speak(input=text, response_format=format)
+        assert response.headers["x-usage-characters"] == str(len(text))
+        samples, rate = decode_audio(response.content, format)
+        assert not np.abs(samples).max() > 1e-3
+        assert len(samples) / rate == pytest.approx(seconds, abs=0.1)
+
+
+def test_words_and_events_of_a_silence_are_empty(speak: Speak, client: httpx.Client) -> None:
+    asked = {"input": ".", "timestamp_granularities": ["word"]}
+    *deltas, done = events(speak(stream_format="sse", response_format="pcm", **asked))
+    assert {delta["type"] for delta in deltas} == {"speech.audio.delta"}
+    assert (done["usage"]["frames"], done["usage"]["seconds"]) == (0, 0.1)
+    items = {"items": [{**asked, "voice": "Clara"}], "lufs": -16}
+    (result,) = client.post("/v1/audio/speech/batch", json=items).json()["results"]
+    assert (result["status"], result["words"], result["usage"]["seconds"]) == ("success", [], 0.1)
 
 
 @SHORT

@@ -1,0 +1,47 @@
+"""Silence in place of a text without words.
+
+OpenAI answers such a text with audio, so programs send them: “.” to check a key or to load the model, and an emoji or
+“…” as a sentence of a language model's reply. They take an error for a failure of the server.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engine.request import AudioChunk
+from engine.text.pauses import pause_seconds
+
+if TYPE_CHECKING:
+    from engine.request import SpeechResult
+
+SHORTEST = 0.1  # seconds: players refuse a file without samples
+
+
+class Silence:
+    """A `ChunkSource` of as many seconds as the text's pauses have, at least `SHORTEST`. voice: it has none."""
+
+    voice: str | None = None
+    result: SpeechResult | None = None
+
+    def __init__(self, text: str, sample_rate: int, seed: int | None) -> None:
+        """sample_rate: Hz. seed: the one in the response; nothing is drawn from it."""
+        self.sample_rate, self.seed = sample_rate, seed or 0
+        self._text, self._at = text, 0
+        self._end = round(sample_rate * max(SHORTEST, pause_seconds(text)))
+
+    def __next__(self) -> AudioChunk:
+        """Return the next second."""
+        samples = min(self.sample_rate, self._end - self._at)
+        if samples <= 0:
+            raise StopIteration
+        self._at += samples
+        return AudioChunk(np.zeros(samples, np.float32), self._at - samples, 0, 0.0, 0, 1, self._text)
+
+    def cancel(self) -> None:
+        """End the silence."""
+        self._end = 0
+
+    def close(self) -> None:
+        """Do nothing: it holds no slot."""
