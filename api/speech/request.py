@@ -125,8 +125,9 @@ async def read_speech_request(request: Request) -> tuple[SpeechRequest, bytes | 
     clip: bytes | None = None
     if content_type(request) == "multipart/form-data":
         async with request.form(max_files=1, max_fields=20, max_part_size=MAX_WITH_AUDIO) as form:
-            # Clients write the name of a list with or without brackets.
-            values: Any = {name.removesuffix("[]"): value for name, value in form.items() if isinstance(value, str)}
+            # Clients write the name of a list with or without brackets, and send fields that are not filled in.
+            texts = {name.removesuffix("[]"): value for name, value in form.items() if isinstance(value, str)}
+            values: Any = {name: value for name, value in texts.items() if value}
             upload = form.get("ref_audio")
             clip = await upload.read() if isinstance(upload, UploadFile) else None
     else:
@@ -135,12 +136,14 @@ async def read_speech_request(request: Request) -> tuple[SpeechRequest, bytes | 
 
 
 async def read_body(request: Request, readers: Mapping[str, Callable[[bytes], Any]], *, or_else: str = "") -> Any:
-    """Parse a body. readers: by content type; the first is the default. or_else: a type handled elsewhere, for errors.
+    """Parse a body. readers: by content type; the first is the default; JSON has further types that end in `+json`.
+
+    or_else: a type handled elsewhere, for errors.
 
     Raises HTTPException.
     """
     kind = content_type(request)
-    read = readers.get(kind) if kind else next(iter(readers.values()))
+    read = readers.get("application/json" if kind.endswith("+json") else kind) if kind else next(iter(readers.values()))
     if read is None:
         raise HTTPException(415, f"Send the request as {' or '.join(filter(None, [*readers, or_else]))}.")
     body = await request.body()

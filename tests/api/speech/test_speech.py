@@ -233,7 +233,7 @@ def test_reference_clip_is_used_as_the_voice(client: httpx.Client) -> None:
     numbers = {"seed": 3, "max_new_tokens": FRAMES}
     asked = {"model": "tts-1", "input": TEXT, "ref_text": WORDS, "response_format": "pcm"}
     by_url = client.post("/v1/audio/speech", json={**asked, **numbers, "ref_audio": url})
-    form = {**asked, **{name: str(number) for name, number in numbers.items()}}
+    form = {**asked, **{name: str(number) for name, number in numbers.items()}, "speed": "", "sample_rate": ""}
     by_form = client.post("/v1/audio/speech", data=form, files={"ref_audio": ("clip.flac", CLIP.read_bytes())})
     assert by_url.status_code == by_form.status_code == 200, by_form.text
     assert same_sound(by_url.content, by_form.content)
@@ -372,6 +372,16 @@ def test_malformed_json_is_named(client: httpx.Client, path: str) -> None:
         assert refused.status_code == 400
         error = refused.json()["error"]
         assert (error["message"], error["param"]) == ("The body is not JSON.", None)
+
+
+@SHORT
+@pytest.mark.parametrize(
+    "kind", ["application/json; charset=utf-8", "Application/JSON", "application/vnd.api+json", ""]
+)
+def test_json_has_several_content_types(client: httpx.Client, kind: str) -> None:
+    body = json.dumps({"input": TEXT, "voice": "Clara", "max_new_tokens": 1})
+    answer = client.post("/v1/audio/speech", content=body, headers={"Content-Type": kind} if kind else {})
+    assert answer.status_code == 200, answer.text
 
 
 @SHORT
