@@ -265,9 +265,14 @@ Speaker = Annotated[str, typer.Option(help="Who speaks, where the voice has anot
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 VoiceOutput = Annotated[
     Path | None,
-    typer.Option("-o", "--output", help="File to write. Default: the voice's name.", show_default=False),
+    typer.Option(
+        "-o",
+        "--output",
+        help="File to write, or - for standard output. Default: the voice's name.",
+        show_default=False,
+    ),
 ]
-VoiceFile = Annotated[Path, typer.Argument(help="A voice file.", exists=True, dir_okay=False, show_default=False)]
+VoiceFile = Annotated[Path, typer.Argument(help="A voice file, or - for standard input.", show_default=False)]
 ImportedName = Annotated[str | None, typer.Option(help="Save it under another name.")]
 
 # ---- of `library`

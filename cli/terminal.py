@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import typer
 
-from engine.errors import DatabaseUnavailable, RepriseError
+from engine.errors import DatabaseUnavailable, InvalidInput, RepriseError
 
 
 @contextmanager
@@ -48,6 +48,21 @@ def print_secret(text: str) -> None:
     if sys.stdout is None:  # closed before Python started; echo would print nothing
         raise OSError("Standard output is closed.")
     typer.echo(text)
+
+
+def print_file(data: bytes) -> None:
+    """Write a file to standard output. Raises OSError if it is closed, InvalidInput if it is a terminal."""
+    if sys.stdout is None:
+        raise OSError("Standard output is closed.")
+    if is_terminal(sys.stdout):
+        raise InvalidInput("The file is not text: write it to a file or a program, not to the terminal.")
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def standard_input(most: int) -> bytes:
+    """Return standard input; of more than `most` bytes, one more than these. Empty if it is closed."""
+    return b"" if sys.stdin is None else sys.stdin.buffer.read(most + 1)
 
 
 def is_terminal(stream: TextIO | None) -> bool:

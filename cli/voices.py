@@ -13,13 +13,14 @@ import typer
 from cli import options
 from cli.context import context_of
 from cli.outputs import VOICE, write
-from cli.terminal import exit_on_error, is_terminal, say
+from cli.terminal import exit_on_error, is_terminal, print_file, say, standard_input
 from engine.errors import InvalidInput, NameTaken
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular, read_regular
 
 if TYPE_CHECKING:
     from storage import VoiceLibrary, VoiceRecord
 
+PIPE = Path("-")  # as a file: standard input or output
 CONSENT_QUESTION = "Has the speaker agreed to have this voice cloned?"
 
 voices = typer.Typer(
@@ -122,6 +123,9 @@ def export(
 
     with exit_on_error(), command.library() as library:
         record = library.find(name)
+        if output == PIPE:
+            print_file(library.export_voice(record.id))
+            return
         path = output or Path(short_stem(record.name.replace(os.sep, "-")) + VOICE_FILE_SUFFIX)
         if output is None and path.exists():
             raise InvalidInput(f"There is a {path} already; name another file with -o.")
@@ -141,7 +145,7 @@ def import_voice(
     from engine.voice import MAX_FILE_BYTES
 
     with exit_on_error():
-        data = read_regular(file, MAX_FILE_BYTES)
+        data = standard_input(MAX_FILE_BYTES) if file == PIPE else read_regular(file, MAX_FILE_BYTES)
         with command.library() as library:
             say(f"Imported “{_imported(library, data, name).name}”.")
 

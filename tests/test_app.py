@@ -317,6 +317,11 @@ def test_voices_are_added_renamed_exported_deleted_and_imported(run: Run) -> Non
     assert voice.consent is not None
     assert voice.consent.who == "A. B."
     assert_rejected(run("voices", "export", "Zoë / 1"), "already")
+    piped = run("voices", "export", "Zoë / 1", "-o", "-")
+    assert (piped.stdout_bytes, piped.stderr, Path("-").exists()) == (exported.read_bytes(), "", False)
+    assert run("voices", "import", "-", "--name", "Piped", input=piped.stdout_bytes).stderr == "Imported “Piped”.\n"
+    assert run("voices", "delete", "Piped", "--yes").exit_code == 0
+    assert_rejected(run("voices", "import", "-", input=b""), "voice file")
 
     assert run("voices", "rename", "Zoë / 1", "😀" * 80).exit_code == 0
     assert run("voices", "export", "😀" * 80).exit_code == 0
