@@ -17,7 +17,7 @@ from api.context import ApiContext
 from api.operators import health
 from api.operators.metrics import MetricsMiddleware
 from api.request_ids import RequestIdMiddleware
-from api.speech import batch, create, live
+from api.speech import batch, create, live, transcription
 from studio.access import Access
 from studio.packages import MCP, has_package
 
@@ -36,6 +36,7 @@ ROUTERS = (
     fish_live.router,
     live.router,
     check.router,
+    transcription.router,
     models.router,
     voices.router,
     consents.router,

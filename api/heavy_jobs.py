@@ -53,7 +53,7 @@ class StartingSpeeches:
 
 @dataclass(frozen=True)
 class HeavyJobs:
-    """Threads by kind of job. checks: of files. voices: transcribing clips and making voices. clips: decoding, encoding
+    """Threads by kind of job. checks: of files. voices: transcribing, and making voices. clips: decoding, encoding
     and merging clips that are not kept. speeches: starting speeches.
 
     Bound to one event loop, as its pools are.
