@@ -163,7 +163,7 @@ class S2Conversation:
     def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:
         """Build the prompt of a turn that says `text`. Also return how many of `budget` frames fit after it."""
         user = self._prompts.user(text)
-        self._remove_old_turns(user.shape[1] + budget)
+        self._remove_old_turns(user.shape[1] + max(budget, MIN_SPEECH_FRAMES))
         columns = torch.cat((self._system, *(turn.columns for turn in self._turns), user), dim=1)
         room = self._positions - columns.shape[1]
         if room < MIN_SPEECH_FRAMES:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from engine.errors import InvalidCheckpoint, ReleaseIncomplete
-from engine.families.family import PromptReference, PromptVoice
+from engine.families.family import MIN_SPEECH_FRAMES, PromptReference, PromptVoice
 from engine.families.s2.dual_ar import DualAR
 from engine.families.s2.prompt import _CLONING_TASK, InterleavedPromptBuilder, PromptBuilder
 from engine.text.tokenizer import Tokenizer
@@ -36,6 +36,18 @@ def test_transcript_with_speaker_tag_gets_no_second_tag(miniature: DualAR) -> No
         before = miniature.tokenizer.encode(_CLONING_TASK)
         written = before + miniature.tokenizer.encode_speech(prefix + transcript)
         assert any(ids[at : at + len(written)] == written for at in range(len(ids))), transcript
+
+
+def test_earlier_turns_leave_a_short_text_enough_positions(miniature: DualAR) -> None:
+    """A text may need fewer frames than a prompt must leave free."""
+    builder = PromptBuilder(miniature.tokenizer, miniature.config.num_codebooks)
+    turns = builder.conversation(PromptVoice(), positions := 256, context_positions=positions)
+    codes = torch.zeros(miniature.config.num_codebooks, 20, dtype=torch.long)
+    for _ in range(8):
+        prompt, frames = turns.prompt_for("Yes.", budget := 30)
+        assert frames == budget
+        assert prompt.columns.shape[1] + MIN_SPEECH_FRAMES <= positions
+        turns.append("Yes.", codes)
 
 
 def test_prompt_of_s1_is_interleaved(tmp_path: Path) -> None:
