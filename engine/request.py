@@ -304,6 +304,7 @@ class Request:
         self._results: list[SegmentResult] = []
         self._pauses = PauseSamples(self._segments, pipeline.sample_rate)
         for segment in spoken:
+            self._prompt_for(segment.result.text)  # removes the same earlier turns from the context as it did then
             self._accept(segment)
         self._frames = self._accepted_frames
         self._pauses.skip(len(spoken))
@@ -385,7 +386,7 @@ class Request:
     def _begin_turn(self, *, segment: int, attempt: int, start: int) -> None:
         text = self._segments[segment].text
         rate, phones = self._pipeline.frame_rate, self._pipeline.prompts.count_phones(text)
-        prompt, budget = self._conversation.prompt_for(text, frame_budget(text, rate))
+        prompt, budget = self._prompt_for(text)
         turn = Turn(
             number=self._turns_begun,
             segment=segment,
@@ -405,6 +406,10 @@ class Request:
         self._turns_begun += 1
         self._turns.append(turn)
         self._pipeline.loop.submit(turn)
+
+    def _prompt_for(self, text: str) -> tuple[Prompt, int]:
+        """Return the prompt of a segment, and its maximum number of frames."""
+        return self._conversation.prompt_for(text, frame_budget(text, self._pipeline.frame_rate))
 
     def _previous_stream(self, prompt: Prompt) -> CodecStream | None:
         """Return the stream that a turn continues: the last turn's, if both are decoded after the same reference."""

@@ -109,7 +109,7 @@ class Conversation(Protocol):
     """The context of one request, from which the prompts of its turns are built."""
 
     def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:
-        """Build the prompt of a turn that says `text`.
+        """Build the prompt of a turn that says `text`. May remove earlier turns from the context.
 
         Returns: the prompt, and how many of `budget` frames fit after it. Raises InvalidInput if the text is too long.
         """
