@@ -648,8 +648,8 @@ class Engine:
     def _prompt_reference(self, reference: Reference, name: str) -> PromptReference:
         """Return the prompt inputs of a reference. name: of its voice."""
         # Voice files may contain transcripts that were never cleaned.
-        transcript = without_control_tokens(reference.transcript)
-        if not transcript.strip() and self.capabilities.needs_transcript:
+        transcript = without_control_tokens(reference.transcript).strip()
+        if not transcript and self.capabilities.needs_transcript:
             raise InvalidInput("reference.no_words")
         if self.capabilities.has_speaker_encoder and not reference.clip:
             raise UnusableReference("voices.no_clip", name=name)
