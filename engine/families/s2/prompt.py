@@ -159,10 +159,11 @@ class S2Conversation:
             raise InvalidInput("voices.too_long")
         self._turns: list[_SpokenTurn] = []
         self._moved = 0  # how many of the first turns are no longer at the positions at which they were spoken
+        self._last_user: tuple[str, Tensor] | None = None  # the last text and its user turn: to read it takes a while
 
     def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:
         """Build the prompt of a turn that says `text`. Also return how many of `budget` frames fit after it."""
-        user = self._prompts.user(text)
+        user = self._user(text)
         self._remove_old_turns(user.shape[1] + max(budget, MIN_SPEECH_FRAMES))
         columns = torch.cat((self._system, *(turn.columns for turn in self._turns), user), dim=1)
         room = self._positions - columns.shape[1]
@@ -174,10 +175,16 @@ class S2Conversation:
 
     def append(self, text: str, codes: Tensor) -> None:
         """Add the turn that said `text` as `codes [K, T]` to the context."""
-        user, frames = self._prompts.user(text), self._prompts.frames(codes)
+        user, frames = self._user(text), self._prompts.frames(codes)
         end = user.shape[1] + frames.shape[1]
         columns = torch.cat((user, frames, self._prompts.turn_end()), dim=1)
         self._turns.append(_SpokenTurn(columns, (user.shape[1] - 1, end)))
+
+    def _user(self, text: str) -> Tensor:
+        """Return the user turn with `text`, read once for its prompt and for the context."""
+        if self._last_user is None or self._last_user[0] != text:
+            self._last_user = text, self._prompts.user(text)
+        return self._last_user[1]
 
     def _generated_ranges(self) -> tuple[tuple[int, int], ...]:
         found, at = [], self._system.shape[1]
