@@ -239,7 +239,7 @@ def _is_cancelled(mono: NDArray[np.float32], left: NDArray[np.float32]) -> bool:
 def _mono(block: NDArray[Any]) -> NDArray[np.float32]:
     # In fp64, because the sum of two finite fp32 values may be infinite. Infinities and NaN are checked below.
     with np.errstate(invalid="ignore", over="ignore"):
-        mono: NDArray[np.float64] = block.mean(axis=0, dtype=np.float64)
+        mono: NDArray[np.float32] = block.mean(axis=0, dtype=np.float64).astype(np.float32)
     if not np.isfinite(mono).all():
         raise UnusableReference("reference.not_numbers")
-    return mono.astype(np.float32)
+    return mono

@@ -376,6 +376,7 @@ REFUSED = {
     "one word": (written(np.pad(read()[4_000:13_000], RATE)), "seconds of speech: record at least 5"),
     "NaN": (written(poisoned(np.nan), subtype="FLOAT"), "NaN"),
     "infinity": (written(poisoned(-np.inf), subtype="FLOAT"), "NaN or infinity"),
+    "beyond 32 bits": (written(read().astype(np.float64) * 1e39, format="CAF", subtype="DOUBLE"), "NaN or infinity"),
     "clipped": (written(np.clip(read() * 20, -1, 1)), "clipped beyond use"),
     "clipped, then mp3": (written(np.clip(read() * 20, -1, 1), format="MP3"), "clipped beyond use"),
     "clipped, then quieter": (written(np.clip(read() * 20, -1, 1) * 0.1), "clipped beyond use"),
