@@ -36,7 +36,7 @@ _GLOBALS = re.compile(
 class TensorFile:
     """The tensors of a file: shapes at once, values on demand.
 
-    read: reads a tensor by name; raises InvalidCheckpoint for values other than floating point numbers.
+    read: reads a tensor by name; raises InvalidCheckpoint for anything but floating point numbers of 16 bits or more.
     """
 
     shapes: dict[str, tuple[int, ...]]
@@ -115,7 +115,10 @@ def _is_plain(tensor: Tensor) -> bool:
 def _checked(path: Path, name: str, tensor: Tensor) -> Tensor:
     if tensor.dtype not in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
         kind = str(tensor.dtype).removeprefix("torch.")
-        raise InvalidCheckpoint(f"{name[:200]} in {path.name} is of {kind}, not of floating point numbers.")
+        raise InvalidCheckpoint(
+            f"{name[:200]} in {path.name} is of {kind}; Reprise reads floating point numbers of 16, 32 or 64 bits, and "
+            "quantizes them itself."
+        )
     return tensor
 
 

@@ -116,10 +116,13 @@ def _s1_profile() -> Profile:
 
 
 def _check_codebooks(header: ReleaseHeader, codec: CodecConfig) -> None:
-    if codec.num_codebooks != header.config.num_codebooks:
+    model, semantic, residual = header.config, codec.codebook_sizes[0], codec.codebook_sizes[-1]
+    fits = codec.num_codebooks == model.num_codebooks and semantic == model.semantic_codebook_size
+    if not fits or residual > model.fast.vocab_size:
         raise InvalidCheckpoint(
-            f"The codec has {codec.num_codebooks} codebooks and the speech model "
-            f"{header.config.num_codebooks}; the files do not belong together."
+            f"The codec has {codec.num_codebooks} codebooks, one of {semantic} codes and the others of {residual}, and "
+            f"the speech model {model.num_codebooks}, one of {model.semantic_codebook_size} and the others of at most "
+            f"{model.fast.vocab_size}; the files do not belong together."
         )
 
 

@@ -20,7 +20,7 @@ from engine.errors import (
 from engine.families.s2 import dual_ar as reading
 from engine.families.s2.dual_ar import DualAR, load_dual_ar, read_config
 from engine.families.s2.fast_ar import FastAR
-from engine.families.s2.release import S2Architecture, host_rows
+from engine.families.s2.release import S2Architecture, S2Release, host_rows
 from engine.families.s2.slow_ar import SlowAR
 from engine.models.quantization import Precision, StackName, quantize_block
 from engine.release.weights import shapes_of
@@ -182,6 +182,16 @@ def test_config_and_tokenizer_must_match(release: Path) -> None:
     (release / "config.json").write_text(json.dumps(config))
     with pytest.raises(InvalidCheckpoint, match="belong together"):
         load(release)
+
+
+@pytest.mark.parametrize("size", ["n_codebooks", "codebook_size", "semantic_codebook_size"])
+def test_codebooks_of_codec_and_model_must_match(size: str, release: Path) -> None:
+    path = release / "codec_config.json"
+    config = json.loads(path.read_text())
+    config["quantizer"][size] += 1000 if size != "n_codebooks" else 1
+    path.write_text(json.dumps(config))
+    with pytest.raises(InvalidCheckpoint, match=r"The codec has .* belong together"):
+        S2Release(release)
 
 
 @pytest.mark.parametrize(("content", "error"), [("{", InvalidConfig), ('{"model_type": "bert"}', InvalidConfig)])

@@ -1,5 +1,6 @@
 """The sampling rules of S1-mini, against a plain computation of its reference's."""
 
+import shutil
 from pathlib import Path
 
 import torch
@@ -9,6 +10,7 @@ from engine.families.s2.dual_ar import DualAR
 from engine.families.s2.release import S2Release
 from engine.families.s2.sampling import S1_WINDOW, RecentPenaltyRules, RepetitionAwareRules
 from engine.models.sampling import RowOptions, gumbel_noise
+from tests.paths import MINIATURE
 from tests.support.flat_release import flat_release
 
 VALUES, ROWS = 6, 4000
@@ -63,6 +65,7 @@ def test_release_of_s1_has_its_own_rules_and_defaults(tmp_path: Path) -> None:
     for name, data in flat_release().items():
         (tmp_path / name).write_bytes(data)
     (tmp_path / "codec.pth").touch()
+    shutil.copy(MINIATURE / "codec_config.json", tmp_path)
     release = S2Release(tmp_path)
     profile = release.profile
     assert (profile.temperature, profile.top_p, profile.top_k) == (0.8, 0.8, 256)
