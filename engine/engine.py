@@ -45,6 +45,7 @@ from engine.serving.clips.speaker_embeddings import SpeakerEmbeddings
 from engine.serving.codec_worker import FRAMES_AT_ONCE, ROWS_PER_SLOT, CodecWorker, decoding_bytes
 from engine.serving.device import on_device, prepare_device, run_in_limited_memory, share_cores
 from engine.serving.engine_loop import EngineLoop
+from engine.serving.host_memory import free_host_memory
 from engine.serving.memory import (
     MemoryPlan,
     activation_dtype,
@@ -233,7 +234,8 @@ class Engine:
             release_memory()  # of the default stream, which threads with their own streams cannot use
             plan = self._plan_memory(device, self._weight_bytes(), measured)
         self.slots = plan.slots
-        self._prefixes = PrefixCache(device, _prefix_bytes(device, plan, self._weight_bytes()), HOST_PREFIX_BYTES)
+        prefix_bytes = _prefix_bytes(device, plan, self._weight_bytes())
+        self._prefixes = PrefixCache(device, prefix_bytes, _host_prefix_bytes())
         self._runner = ModelRunner(
             self._model,
             codec.codebook_sizes[-1],
@@ -711,6 +713,12 @@ def _prefix_bytes(device: torch.device, plan: MemoryPlan, loaded: int) -> int:
     """Return the device bytes for the prefix cache: half of what the plan leaves. loaded: bytes already allocated."""
     available = available_memory(device)
     return PREFIX_BYTES if available is None else max(0, min(PREFIX_BYTES, (available + loaded - plan.total) // 2))
+
+
+def _host_prefix_bytes() -> int:
+    """Return the host bytes for prefixes that the device has no room for: half of what is free."""
+    free = free_host_memory()
+    return HOST_PREFIX_BYTES if free is None else min(HOST_PREFIX_BYTES, free // 2)
 
 
 def choose_device(device: str) -> torch.device:
