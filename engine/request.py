@@ -56,7 +56,8 @@ class AudioChunk:
     frames: codec frames in this chunk. elapsed: seconds since the request.
     segment, segments: 0-based index of the text's segment, and the number of segments so far. text: that segment.
     queued: seconds from the request to its first slot.
-    words: of a segment, with `SpeakOptions.word_times`; they follow its audio in a chunk without samples.
+    words: of a segment, with `SpeakOptions.word_times`; they follow its audio in a chunk without samples. Such a chunk
+        also takes back the audio of a segment that is spoken again without any.
 
     A pause in the text is one or more chunks of silence without frames, of at most a second each.
     """
@@ -360,9 +361,12 @@ class Request:
                     for audio in turn.take_arrived():
                         yield from self._pause(turn.segment, self._pauses.take_before, turn.start)
                         yield self._chunk(turn, audio)
-                for turn in [turn for turn in self._turns if turn.is_delivered]:
-                    self._turns.remove(turn)
-                    if words := self._word_times(turn):  # last: neither audio nor the next turn waits for them
+                while self._turns and self._turns[0].is_delivered:  # in order: one without audio waits for earlier ones
+                    turn = self._turns.pop(0)
+                    yield from self._pause(turn.segment, self._pauses.take_before, turn.start)
+                    words = self._word_times(turn)  # last: neither audio nor the next turn waits for them
+                    withdraws = turn.attempt > 1 and not turn.frames and self._first_audio is not None
+                    if words or withdraws:
                         yield self._chunk(turn, AudioDecoded(turn.number, np.zeros(0, np.float32), 0), words)
                     yield from self._pause(turn.segment, self._pauses.take_after, turn.start + turn.frames)
             yield from self._final_pause()

@@ -35,14 +35,16 @@ from engine.families.s2.release import S2Release
 from engine.models.prompt import Prompt
 from engine.release.profile import Profile
 from engine.request import AudioChunk, Speech
-from engine.serving.codec_worker import CodecWorker
+from engine.serving.codec_worker import CodecWorker, _BatchDecoder
 from engine.serving.pacing import CHUNK_FRAMES
-from engine.serving.turn import Turn, is_looping
+from engine.serving.turn import AudioDecoded, Event, EventStream, Turn, TurnEnded, is_looping
+from engine.text import Segment
 from engine.voice import Voice
 from tests.paths import MINIATURE, ROOT, SPEECH
 
 CLIP, OTHER_CLIP = SPEECH / "flite_slt.flac", SPEECH / "espeak_en_gb.flac"
 TRANSCRIPT = "The words of the clip."
+WAIT = 30.0  # seconds until a test counts as hanging
 
 
 pytestmark = pytest.mark.usefixtures("short_turns")
@@ -249,6 +251,56 @@ def test_repeated_text_is_cut_off(
     assert [segment.codes.shape[1] for segment in speech.spoken] == [first, second]
     assert frames == first + second == speech.result.frames
     assert all(chunk.start == before.start + len(before.samples) for before, chunk in itertools.pairwise(chunks))
+
+
+def test_segment_without_audio_keeps_its_place(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pauses wait for the audio before it, here that of a slow codec."""
+    ended, push, put = threading.Event(), Turn.push, EventStream.put
+    decode = _BatchDecoder.decode
+
+    def push_with_early_end(self: Turn, frame: np.ndarray, end_index: int) -> None:
+        push(self, np.full_like(frame, end_index) if self.segment or self.frames >= 6 else frame, end_index)
+
+    def put_noting_the_end(self: EventStream, event: Event) -> None:
+        put(self, event)
+        if isinstance(event, TurnEnded) and event.turn == 1:
+            ended.set()
+
+    def decode_late(self: _BatchDecoder, *arguments: Any) -> Any:
+        assert ended.wait(WAIT)
+        return decode(self, *arguments)
+
+    monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 0)
+    monkeypatch.setattr(Turn, "push", push_with_early_end)
+    monkeypatch.setattr(EventStream, "put", put_noting_the_end)
+    monkeypatch.setattr(_BatchDecoder, "decode", decode_late)
+    segments = [Segment("One."), Segment("Two.", silence_before=0.2, silence_after=0.1)]
+    chunks = list(speech := engine.speak(segments, None, SpeakOptions(seed=1)))
+    assert [segment.frames for segment in speech.result.segments] == [6, 0]
+    assert [(chunk.segment, chunk.frames) for chunk in chunks[-3:]] == [(0, 2), (1, 0), (1, 0)]
+    assert [one.start + len(one.samples) for one in chunks[:-1]] == [other.start for other in chunks[1:]]
+    assert len(take(chunks)) == round(speech.result.seconds * engine.sample_rate)
+
+
+def test_audio_is_taken_back_if_the_second_attempt_has_none(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard, push, put = threading.Event(), Turn.push, EventStream.put
+
+    def push_to_the_budget(self: Turn, frame: np.ndarray, end_index: int) -> None:
+        if self.frames == 8:
+            assert heard.wait(WAIT)
+        push(self, frame if self.attempt == 1 else np.full_like(frame, end_index), end_index)
+
+    def put_noting_audio(self: EventStream, event: Event) -> None:
+        put(self, event)
+        if isinstance(event, AudioDecoded):
+            heard.set()
+
+    monkeypatch.setattr(Turn, "push", push_to_the_budget)
+    monkeypatch.setattr(EventStream, "put", put_noting_audio)
+    chunks = list(speech := engine.speak([Segment("One.")], None, SpeakOptions(seed=1)))
+    assert len(chunks[0].samples)
+    assert (speech.result.frames, speech.result.segments[0].attempts) == (0, 2)
+    assert len(take(chunks)) == 0
 
 
 def test_cancel_ends_speech_and_reports_spoken_frames(engine: Engine, voice: Voice) -> None:
