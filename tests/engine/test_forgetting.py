@@ -153,6 +153,16 @@ def test_forgetting_unused_voice_does_nothing(engine: Engine, voices: tuple[Voic
     engine.forget(replace(voices[1], codec_fingerprint="another"))
 
 
+def test_codes_are_forgotten_of_a_voice_that_cannot_be_prompted(engine: Engine, voices: tuple[Voice, Voice]) -> None:
+    (reference,) = voices[0].references
+    samples = torch.from_numpy(np.sin(np.arange(engine.sample_rate) / 20).astype(np.float32))
+    held = engine._encoder._cache.nbytes
+    codes = engine._encoder.encode(samples, b"a clip")
+    wordless = replace(voices[0], references=(replace(reference, codes=codes, transcript=""),))
+    engine.forget(wordless)
+    assert engine._encoder._cache.nbytes == held
+
+
 def test_drop_where_removes_matching_values() -> None:
     cache: ByteLRU[str, int] = ByteLRU(100)
     for number, name in enumerate("abc"):
