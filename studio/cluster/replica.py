@@ -48,7 +48,7 @@ class EngineReplica:
     def __init__(self, settings: DeploymentSettings) -> None:
         import ray
         from ray.serve import get_replica_context
-        from ray.util.metrics import Counter, Gauge, Histogram
+        from ray.serve.metrics import Counter, Gauge, Histogram
 
         names = ("precision", "graphs", "compiled", "deterministic", "slots")
         given = {name: value for name in names if (value := getattr(settings.engine, name))}

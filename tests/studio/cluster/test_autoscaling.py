@@ -38,5 +38,12 @@ def test_dashboard_shows_existing_metrics() -> None:
     source = (ROOT / "studio/cluster/replica.py").read_text()
     kinds = {name: kind for kind, name in re.findall(r'(Gauge|Counter|Histogram)\("(reprise_\w+)"', source)}
     ends = {"Gauge": "", "Counter": "_total", "Histogram": "_bucket"}
-    shown = set(re.findall(r"ray_(reprise_\w+)", (ROOT / "docs/grafana/cluster.json").read_text()))
-    assert shown == {name + ends[kind] for name, kind in kinds.items()}
+    board = (ROOT / "docs/grafana/cluster.json").read_text()
+    assert set(re.findall(r"ray_(reprise_\w+)", board)) == {name + ends[kind] for name, kind in kinds.items()}
+
+
+def test_dashboard_names_replicas_by_a_label_that_their_metrics_have() -> None:
+    """Serve's metrics have `replica`, Ray's own lack it. The other labels are Prometheus' and those of Ray's nodes."""
+    board = (ROOT / "docs/grafana/cluster.json").read_text()
+    assert set(re.findall(r"{{(\w+)}}", board)) == {"replica", "instance", "GpuIndex"}
+    assert "from ray.serve.metrics import" in (ROOT / "studio/cluster/replica.py").read_text()
