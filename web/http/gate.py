@@ -111,7 +111,7 @@ class Gate:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
-            await self._answer(scope, receive, self._with_headers(send, trusted=_is_trusted(scope)))
+            await self._answer(scope, receive, self._with_headers(scope, send))
         elif self._policy.routes.kind("GET", scope["path"]) == "api" and self._api:
             await self._pass_to_api(self._api, scope, receive, send)
         else:  # the page opens no websocket
@@ -198,11 +198,16 @@ class Gate:
             case _:
                 await self._app(scope, receive, send)
 
-    def _with_headers(self, send: Send, *, trusted: bool) -> Send:
+    def _with_headers(self, scope: Scope, send: Send) -> Send:
+        request = Headers(scope=scope)
+        encrypted = request.get("x-forwarded-proto", scope.get("scheme", "http")) == "https"
+        # Browsers treat such a page as a secure context.
+        trusted = encrypted or is_loopback(request.get("host", ""))
+
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message.setdefault("headers", [])
-                self._headers.apply(MutableHeaders(scope=message), trusted=trusted)
+                self._headers.apply(MutableHeaders(scope=message), encrypted=encrypted, trusted=trusted)
             await send(message)
 
         return send_with_headers
@@ -226,10 +231,3 @@ def _with_cookie(send: Send, cookie: Mapping[str, Any]) -> Send:
         await send(message)
 
     return send_with_cookie
-
-
-def _is_trusted(scope: Scope) -> bool:
-    """Return whether browsers treat the page as a secure context."""
-    headers = Headers(scope=scope)
-    secure = headers.get("x-forwarded-proto", scope.get("scheme", "http")) == "https"
-    return secure or is_loopback(headers.get("host", ""))

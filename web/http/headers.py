@@ -26,8 +26,11 @@ class ResponseHeaders:
     def __init__(self, *, framed: bool = False) -> None:
         self._framed = framed
 
-    def apply(self, headers: MutableHeaders, *, trusted: bool) -> None:
-        """Set a response's headers in place. trusted: whether browsers treat the page as a secure context."""
+    def apply(self, headers: MutableHeaders, *, encrypted: bool, trusted: bool) -> None:
+        """Set a response's headers in place.
+
+        encrypted: whether the browser's connection is. trusted: whether browsers treat the page as a secure context.
+        """
         for name in [name for name in headers if name.lower().startswith("access-control-")]:
             del headers[name]  # pages of other origins may not read anything
         headers["X-Content-Type-Options"] = "nosniff"
@@ -39,7 +42,7 @@ class ResponseHeaders:
             headers["X-Frame-Options"] = "DENY"
         if trusted and not self._framed:  # elsewhere, browsers log a warning about it
             headers["Cross-Origin-Opener-Policy"] = "same-origin"
-        self._restrict_cookies(headers)
+        self._restrict_cookies(headers, encrypted=encrypted)
 
     def page_policy(self, html: str) -> str:
         """Return the Content-Security-Policy for Gradio's page."""
@@ -66,21 +69,23 @@ class ResponseHeaders:
     def _ancestors(self) -> str:
         return f"frame-ancestors {_HUB} https://*.huggingface.co" if self._framed else "frame-ancestors 'none'"
 
-    def _restrict_cookies(self, headers: MutableHeaders) -> None:
-        """Restrict cookies to the page itself; Gradio's login cookie is also sent when the page is embedded."""
+    def _restrict_cookies(self, headers: MutableHeaders, *, encrypted: bool) -> None:
+        """Restrict cookies to the page itself and, if it is served over https, to that.
+
+        Of Gradio's two login cookies, one is also sent when the page is embedded, the other one also over http.
+        """
         cookies = headers.getlist("set-cookie")
         if cookies:
             del headers["set-cookie"]
         for text in cookies:
-            headers.append("set-cookie", self._restrict(text))
+            headers.append("set-cookie", self._restrict(text, secure=encrypted or self._framed))
 
-    def _restrict(self, text: str) -> str:
+    def _restrict(self, text: str, *, secure: bool) -> str:
         parts = [part.strip() for part in text.split(";")]
         kept = [part for part in parts if part.partition("=")[0].strip().lower() not in ("samesite", "partitioned")]
-        if not self._framed:
-            return "; ".join([*kept, "SameSite=Lax"])
-        secure = [] if any(part.lower() == "secure" for part in kept) else ["Secure"]
-        return "; ".join([*kept, *secure, "SameSite=None", "Partitioned"])
+        if secure and "secure" not in map(str.lower, kept):
+            kept.append("Secure")
+        return "; ".join([*kept, *(["SameSite=None", "Partitioned"] if self._framed else ["SameSite=Lax"])])
 
 
 class PagePolicyMiddleware:

@@ -187,7 +187,7 @@ def test_page_behind_nginx_resists_a_sibling_site(
         calls = record_calls(context, page, lambda: log_in(page))
         assert calls
         cookies = [each for each in context.cookies() if each["name"].startswith("access-token")]
-        assert {each["sameSite"] for each in cookies} == {"Lax"}
+        assert {(each["sameSite"], each["secure"]) for each in cookies} == {("Lax", True)}
         page.get_by_role("button", name="Speak", exact=True).click()
         page.wait_for_function("reprisePlayer.stats.finished && reprisePlayer.stats.length > 0")
         assert len(engine.speeches) == 1, "speech streams through the proxy"
@@ -226,7 +226,7 @@ def test_page_behind_caddy_rejects_a_sibling_site(tmp_path: Path, engine: FakeEn
         with anna.http as client:
             assert anna.log_in("anna", PASSWORD) == 200
             cookies = [line for line in client.cookies.jar if line.name.startswith("access-token")]
-            assert {cookie.get_nonstandard_attr("SameSite") for cookie in cookies} == {"Lax"}
+            assert {(cookie.get_nonstandard_attr("SameSite"), cookie.secure) for cookie in cookies} == {("Lax", True)}
             origin = target.rstrip("/")
             client.headers.update({"origin": origin, "sec-fetch-site": "same-origin"})
             assert list(anna.arrive()["voices"].values()) == [SECRET]
