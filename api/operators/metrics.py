@@ -1,4 +1,4 @@
-"""Prometheus metrics, without any text, name or address."""
+"""Prometheus metrics of the engine and the API, without any text, name or address."""
 
 from __future__ import annotations
 
@@ -26,19 +26,24 @@ class Metrics:
         registry.register(_EngineCollector(engine))
         ProcessCollector(registry=registry)
         self.requests = Counter(
-            "reprise_requests", "Requests, by operation and status.", ["operation", "status"], registry=registry
+            "reprise_requests",
+            "Requests to the API, by operation and status.",
+            ["operation", "status"],
+            registry=registry,
         )
-        self._speeches = Counter("reprise_speeches", "Speeches that were begun.", registry=registry)
+        self._speeches = Counter("reprise_speeches", "Speeches of the API that were begun.", registry=registry)
         self._cancelled = Counter(
-            "reprise_speeches_cancelled", "Speeches whose client left before the end.", registry=registry
+            "reprise_speeches_cancelled", "Speeches of the API whose client left before the end.", registry=registry
         )
-        self._failed = Counter("reprise_speeches_failed", "Speeches that ended with an error.", registry=registry)
-        self._characters = Counter("reprise_characters", "Characters of texts that were spoken.", registry=registry)
-        self._frames = Counter("reprise_frames", "Frames of speech that were sent.", registry=registry)
-        self._seconds = Counter("reprise_audio_seconds", "Seconds of speech that were sent.", registry=registry)
+        self._failed = Counter(
+            "reprise_speeches_failed", "Speeches of the API that ended with an error.", registry=registry
+        )
+        self._characters = Counter("reprise_characters", "Characters of texts that the API spoke.", registry=registry)
+        self._frames = Counter("reprise_frames", "Frames of speech that the API sent.", registry=registry)
+        self._seconds = Counter("reprise_audio_seconds", "Seconds of speech that the API sent.", registry=registry)
         self._first = Histogram(
             "reprise_first_audio_seconds",
-            "Time to the first audio of a speech, with its wait for a slot.",
+            "Time to the first audio of a speech of the API, with its wait for a slot.",
             buckets=_FIRST_AUDIO,
             registry=registry,
         )
