@@ -6,6 +6,7 @@ python app.py check FILE            check whether a file was made with Reprise
 python app.py voices list …         manage saved voices
 python app.py keys create NAME …    manage API keys
 python app.py library copy FROM TO  move the library to another database
+python app.py library erase OWNER   delete all data of one owner
 python app.py wyoming               serve speech to Home Assistant
 python app.py mcp                   serve tools to language models
 """
@@ -146,7 +147,7 @@ def mcp(
     device: options.DeviceAfter = None,
     database: options.DatabaseAfter = None,
 ) -> None:
-    """Serve tools to a language model's client: MCP over standard input and output."""
+    """Serve tools to language models over MCP, on standard input and output."""
     command = context_of(context, model=model, device=device, database=database)
     with exit_on_error(), paused_collections():
         require("mcp", MCP)

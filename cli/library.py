@@ -1,10 +1,12 @@
-"""`library`: copy the whole library to another database."""
+"""`library`: copy the whole library to another database, list its owners, and erase the data of one."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,16 +15,14 @@ from cli.context import context_of
 from cli.terminal import exit_on_error, say, status_line
 from engine.errors import InvalidOption
 
+if TYPE_CHECKING:
+    from storage.repositories.voices.usage import OwnerCounts
+
 library = typer.Typer(
-    help="The whole library: voices, history, scripts and keys of all owners.",
+    help="The whole library: copy it, list its owners, erase one.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-
-@library.callback()
-def group() -> None:
-    """The whole library: voices, history, scripts and keys of all owners."""
 
 
 @library.command()
@@ -52,6 +52,47 @@ def copy(
             f"Copied {tables['voices'].rows} voices and {tables['generations'].rows} takes, {rows} rows and "
             f"{sounds:,.1f} MB of sound in all; read again, every row is the same."
         )
+
+
+@library.command()
+def owners(context: typer.Context, database: options.DatabaseAfter = None) -> None:
+    """List the owners of data. An owner is local, user:NAME for an account, hub:NAME or browser:ID."""
+    command = context_of(context, database=database)
+    with exit_on_error(), command.storage() as storage:
+        found = storage.owners()
+        for owner in found:
+            typer.echo("\t".join([owner, *_counts(storage.owner_counts(owner=owner))]))
+        if not found:
+            say("No owner has any data yet.")
+
+
+@library.command()
+def erase(
+    context: typer.Context,
+    owner: options.ErasedOwner,
+    yes: options.Yes = False,
+    database: options.DatabaseAfter = None,
+) -> None:
+    """Delete all data and keys of an owner for good. “Delete all my data” on the page does the same."""
+    command = context_of(context, database=database)
+    with exit_on_error(), command.storage() as storage:
+        owner = unicodedata.normalize("NFC", owner.strip())  # as the page stores the names of accounts
+        if owner not in storage.owners():
+            raise InvalidOption(f"There is no data of “{owner}”: “library owners” lists all owners.")
+        if not yes:
+            counts = ", ".join(_counts(storage.owner_counts(owner=owner)))
+            typer.confirm(f"Delete all data of “{owner}” for good ({counts}, settings and keys)?", abort=True, err=True)
+        storage.delete_owner(owner)
+        say(f"All data of “{owner}” is deleted.")
+
+
+def _counts(counts: OwnerCounts) -> list[str]:
+    return [
+        f"voices: {counts.voices}",
+        f"takes: {counts.history} in the history, {counts.takes} in scripts",
+        f"scripts: {counts.scripts}",
+        f"{counts.storage.total / 1e6:,.1f} MB",
+    ]
 
 
 @contextmanager

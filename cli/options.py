@@ -290,6 +290,10 @@ TargetSounds = Annotated[
     typer.Option("--to-sounds", help="Store for the sounds of the copy. Default: in the database.", show_default=False),
 ]
 
+ErasedOwner = Annotated[
+    str, typer.Argument(metavar="OWNER", help="As “library owners” lists it, such as user:anna.", show_default=False)
+]
+
 # ---- of `wyoming`
 
 WyomingUri = Annotated[

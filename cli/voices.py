@@ -35,7 +35,7 @@ def list_voices(
     model: options.ModelAfter = None,
     database: options.DatabaseAfter = None,
 ) -> None:
-    """List the model's built-in voices, if any, then the saved voices and the sample voices."""
+    """List voices: the model's own, the saved ones and the samples."""
     command = context_of(context, model=model, database=database)
     with exit_on_error(), command.library() as library:
         # The bundled model has no built-in voices, so its release need not be read.

@@ -77,6 +77,11 @@ class Storage:
         with self._database.read() as session:
             return usage.storage_use(session=session, owner=checked_owner(owner))
 
+    def owners(self) -> list[str]:
+        """Return all owners of any data, in alphabetical order."""
+        with self._database.read() as session:
+            return usage.owners(session=session)
+
     def owner_counts(self, *, owner: str = LOCAL) -> OwnerCounts:
         """Return counts of the owner's data, which `delete_owner` would delete."""
         with self._database.read() as session:

@@ -572,3 +572,20 @@ def test_key_expires_within_a_hundred_years(run: Run, days: int) -> None:
 )
 def test_invalid_keys_are_rejected(run: Run, arguments: tuple[str, ...], says: str) -> None:
     assert_rejected(run("keys", *arguments), says)
+
+
+def test_owners_are_listed_and_erased(run: Run) -> None:
+    assert "No owner has any data" in run("library", "owners").stderr
+    assert run("keys", "create", "Anna's", "--owner", "user:anna").exit_code == 0
+    assert run("voices", "add", "Adam", CLIP, "--transcript", WORDS, "--consent").exit_code == 0
+    local, anna = (line.split("\t") for line in run("library", "owners").stdout.splitlines())
+    assert (local[:2], anna[:2]) == (["local", "voices: 1"], ["user:anna", "voices: 0"])
+    assert_rejected(run("library", "erase", "anna", "--yes"), "There is no data of “anna”")
+    assert run("library", "erase", "local", input="n\n").exit_code == 1
+    asked = run("library", "erase", "local", input="y\n")
+    assert "for good (voices: 1, " in asked.stderr
+    assert "All data of “local” is deleted." in asked.stderr
+    assert run("library", "erase", "user:anna", "--yes").exit_code == 0
+    assert run("library", "owners").stdout == ""
+    assert "no keys" in run("keys", "list").stderr
+    assert listed_names(run("voices", "list")) == []
