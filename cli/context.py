@@ -123,12 +123,17 @@ class CommandContext:
 
     @contextmanager
     def services(self, notices: dict[str, UserMessage] | None = None) -> Iterator[AppContext]:
-        """Open the services of a server: database and model. SIGTERM closes them. notices: as for `models`."""
+        """Open the services of a server: database and model. SIGTERM closes them. notices: as for `models`.
+
+        Raises DatabaseUnavailable, also if the store of sounds cannot be written.
+        """
         from studio.context import AppContext
 
         watermark = self.watermark()
-        with exit_on_sigterm(), self._saved_storage() as storage, self.models(notices or {}) as manager:
-            yield AppContext.create(manager, storage, watermark)
+        with exit_on_sigterm(), self._saved_storage() as storage:
+            storage.check_store()
+            with self.models(notices or {}) as manager:
+                yield AppContext.create(manager, storage, watermark)
 
     def watermark(self) -> Watermark | None:
         """Load the watermark for files if it is requested. Raises InvalidOption if it is not installed."""

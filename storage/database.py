@@ -245,6 +245,11 @@ class Database:
         with self._translated():
             self._maintenance.check()
 
+    def check_store(self) -> None:
+        """Check that sounds can be stored, if they are kept outside the database. Raises DatabaseUnavailable."""
+        if self._objects is not None:
+            self._objects.check()
+
     def maintain(self) -> None:
         """Overwrite pending deleted data and renew the disk reserve. Call it about every minute."""
         if not self._closed:

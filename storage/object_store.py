@@ -17,6 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from engine.errors import DatabaseUnavailable
 from storage import durable_files
+from storage.validation import new_id
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,12 @@ class ObjectStore:
         except Exception as error:  # some file systems connect at once; each has its own exceptions
             raise self._failed(error) from error
         self._is_local = isinstance(self._files, LocalFileSystem)
+
+    def check(self) -> None:
+        """Check that objects can be written and deleted. Raises DatabaseUnavailable."""
+        name = new_id()
+        self.write(name, b"check")
+        self.delete(name)
 
     def write(self, name: str, data: bytes) -> None:
         """Write an object; in a local folder it is on the disk afterwards. Raises DatabaseUnavailable."""

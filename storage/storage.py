@@ -68,6 +68,10 @@ class Storage:
         """Check that the library can be read, in milliseconds; damage deeper in a SQLite file is not found."""
         self._database.check()
 
+    def check_store(self) -> None:
+        """Check that the store of sounds, if there is one, can be written."""
+        self._database.check_store()
+
     def copy_to(self, target: Storage, progress: CopyProgress | None = None) -> dict[str, TableContent]:
         """Copy everything to another, empty storage, as `copy_library` does."""
         return copy_library(self._database, target._database, progress)

@@ -91,6 +91,13 @@ def test_snapshots_of_a_database_server_are_rejected(tmp_path: Path) -> None:
         pass
 
 
+def test_server_whose_sounds_cannot_be_stored_is_not_started(tmp_path: Path) -> None:
+    (tmp_path / "sounds").touch()
+    command = CommandContext("no model", "cpu", str(tmp_path / "voices.db"), sounds=str(tmp_path / "sounds"))
+    with pytest.raises(DatabaseUnavailable, match="store of sounds"), command.services():
+        pass
+
+
 def test_new_library_is_announced_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "voices.db"
     for announced in (f"New library: {file}\n", ""):

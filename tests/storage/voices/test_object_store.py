@@ -72,6 +72,7 @@ def test_audio_is_written_to_and_read_from_the_store(url: str, place: str) -> No
         (first,) = storage.scripts.cards(script.id)
         storage.scripts.attach(first.id, spoken())
         assert made is not None
+        storage.check_store()
         assert sorted(objects(place)) == sorted([*[clip(0), clip(1)] * 2, FLAC, FLAC, b"I agree."])
     with Storage.open(url, audio_store=place) as storage:
         assert storage.voices.load(saved.id) == voice()
