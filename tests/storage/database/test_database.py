@@ -180,6 +180,7 @@ def test_read_only_file_is_rejected(shared: Path) -> None:
         ("mysql://localhost/voices", "SQLite or PostgreSQL"),
         ("://", "cannot be read"),
         ("postgresql://localhost:port/voices", "cannot be read"),
+        ("postgresql://reprise:p@ss@localhost/voices", "%40 for @"),
     ],
 )
 def test_unusable_url_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, sentence: str) -> None:
