@@ -72,7 +72,7 @@ class CommandContext:
             snapshots.restore()
         location = self._library_location()
         file = library_file(location)
-        is_new = file is not None and not file.exists()
+        is_new = file is not None and not os.access(file, os.F_OK)
         with Storage.open(location, audio_store=self.sounds) as storage:
             if is_new:
                 say(f"New library: {file}")
@@ -174,7 +174,7 @@ class CommandContext:
         """Return the file or URL of the library."""
         from platformdirs import user_data_path
 
-        return self.database or user_data_path("reprise", ensure_exists=True) / "voices.db"
+        return self.database or user_data_path("reprise") / "voices.db"
 
     @contextmanager
     def _saved_storage(self) -> Iterator[Storage]:

@@ -101,6 +101,13 @@ def test_unusable_database_is_named_in_the_error(run: Run, tmp_path: Path) -> No
     assert result.stderr.splitlines() == ["The voice library cannot be opened: it has to be a file.", str(folder)]
 
 
+def test_unusable_data_folder_is_an_unusable_library(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").touch()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    result = run("voices", "list", env={"REPRISE_DATABASE": ""})
+    assert_rejected(result, "The voice library cannot be used: its file or folder cannot be read and written.")
+
+
 @pytest.mark.parametrize("command", [(), ("keys", "create"), ("library", "copy"), ("voices", "add")])
 def test_help_is_shown_without_markup(run: Run, command: tuple[str, ...]) -> None:
     shown = run(*command, "--help", terminal_width=10_000)
