@@ -553,7 +553,7 @@ def test_wyoming_at_a_taken_port_is_refused(run: Run) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         refused = pool.submit(run, "wyoming", "--uri", f"tcp://127.0.0.1:{taken.getsockname()[1]}").result()
-    assert_rejected(refused, "choose another by --uri")
+    assert_rejected(refused, "at this address (Address already in use); choose another by --uri")
     assert "Reprise speaks Wyoming" not in refused.stderr
 
 

@@ -11,7 +11,9 @@ keys: anyone who reaches the port can use the voices of the command line.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -37,7 +39,7 @@ from wyoming.tts import (
 from api.errors import detail_of
 from api.speech.delivery import AudioOutput, open_stream
 from api.speech.text_feed import TextFeed
-from engine.errors import InvalidInput, InvalidOption, first_line
+from engine.errors import InvalidInput, InvalidOption
 from engine.languages import language_tags
 from studio.access import Caller
 from studio.speech_service import VoiceChoice
@@ -224,13 +226,20 @@ async def serve(context: ApiContext, server: AsyncServer, ready: Callable[[], ob
     try:
         await server.start(handler)
     except OSError as error:
-        why = first_line(error)
+        why = _reason(error)
         raise InvalidOption(f"Wyoming cannot be served at this address ({why}); choose another by --uri.") from error
     ready()
     try:
         await _terminated()
     finally:
         await server.stop()
+
+
+def _reason(error: OSError) -> str:
+    """Return the system's reason, before which asyncio puts the attempt and the number."""
+    if error.errno is None or isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
 
 
 async def _terminated() -> None:
