@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import regex
 
 from engine.text.english.verses import BOOKS
-from engine.text.tags import SPEAKER_TAG, STYLE_TAG
+from engine.text.tags import SPACELESS, SPEAKER_TAG, STYLE_TAG
 
 Span = tuple[int, int]
 """Start and end of a part of a text."""
@@ -101,11 +101,7 @@ _TEXT = regex.compile(r"[\p{L}\p{N}]")
 _QUESTION_BEFORE = regex.compile(r"(?r)[?？]\S?\s*")
 _LONGEST_WORD = 24  # characters examined before a full stop
 
-# Scripts written without spaces: cut between any two graphemes, but not before closing or lengthening marks.
-SPACELESS = (
-    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}"
-    r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\p{Tai_Le}\p{New_Tai_Lue}]"
-)
+# In scripts without spaces: cut between any two graphemes, but not before closing or lengthening marks.
 # A flag is a pair of letters, counted from the start of a sequence; `\X` alone would restart at each letter.
 _ANY_GRAPHEME = r"(?:[\U0001f1e6-\U0001f1ff]{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X)"
 _LETTER = rf"(?!\s|—|{_TAG}|{SPACELESS}){_ANY_GRAPHEME}"

@@ -10,7 +10,15 @@ STYLE_TAG = regex.compile(r"\[[^\[\]\n]{1,80}\]")
 # Pronounced characters: letters and digits of any script, currencies, and signs that are read as words.
 _SPOKEN = regex.compile(r"[\p{L}\p{N}\p{Sc}%&@+=°№§]")
 
-_WORD = regex.compile(r"\S+")
+# Scripts written without spaces between words.
+SPACELESS = (
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}"
+    r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\p{Tai_Le}\p{New_Tai_Lue}]"
+)
+_WORD = regex.compile(
+    rf"[\p{{Ps}}\p{{Pi}}\"']*+{SPACELESS}\p{{M}}*+(?:(?!{SPACELESS}|[\p{{Ps}}\p{{Pi}}])[\p{{P}}\p{{Lm}}\p{{Sk}}])*+"
+    rf"|(?:(?!{SPACELESS})\S)++"
+)
 _PILE = regex.compile(r"(\p{M}{30})\p{M}++")
 
 
@@ -34,7 +42,7 @@ def has_words(text: str) -> bool:
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Return start and end of each space-separated word of a text, without tags."""
+    """Return start and end of each word of a text, without tags; of each letter in scripts without spaces."""
     return [found.span() for found in _WORD.finditer(blank_tags(text))]
 
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import regex
 
 from engine.text import Respelling
-from engine.text.sentences import SPACELESS
-from engine.text.tags import STYLE_TAG, blank_tags, word_spans
+from engine.text.tags import SPACELESS, STYLE_TAG, blank_tags, word_spans
 from studio.words.written_words import folded, pairs
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.text.tags import word_spans
 from storage.repositories.takes import TimedWord
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from engine.request import WordTime
 
 _REACH = 8  # maximum number of consecutive words that may be missing, added or respelled
+
+
+class _Spoken(NamedTuple):
+    """A spoken word; in scripts without spaces, a letter."""
+
+    text: str
+    start: float
+    end: float
 
 
 class WrittenWords:
@@ -30,14 +38,15 @@ class WrittenWords:
 
     def follow(self, spoken: Sequence[WordTime | HeardWord]) -> list[TimedWord]:
         """Align the next spoken words. Returns the written words that they correspond to, with their times."""
-        said = [folded(word.text) for word in spoken]
+        parts = [part for word in spoken for part in _parts(word)]
+        said = [folded(part.text) for part in parts]
         found: list[TimedWord] = []
         for a, b, c, d in pairs(said, self._words, self._next):
-            found += self._timed(spoken[a:b], self._spans[c:d])
+            found += self._timed(parts[a:b], self._spans[c:d])
             self._next = d
         return found
 
-    def _timed(self, spoken: Sequence[WordTime | HeardWord], spans: Sequence[tuple[int, int]]) -> Iterator[TimedWord]:
+    def _timed(self, spoken: Sequence[_Spoken], spans: Sequence[tuple[int, int]]) -> Iterator[TimedWord]:
         """Divide the time of spoken words among the written ones that they correspond to, by length."""
         if not spoken or not spans:
             return
@@ -47,6 +56,17 @@ class WrittenWords:
             after = before + end - start
             yield TimedWord(start, end, begin + seconds * before / letters, begin + seconds * after / letters)
             before = after
+
+
+def _parts(word: WordTime | HeardWord) -> Iterator[_Spoken]:
+    """Divide the time of a word of several letters in a script without spaces among them."""
+    spans = word_spans(word.text)
+    if len(spans) < 2:
+        yield _Spoken(word.text, word.start, word.end)
+        return
+    share = (word.end - word.start) / len(word.text)
+    for start, end in spans:
+        yield _Spoken(word.text[start:end], word.start + share * start, word.start + share * end)
 
 
 def folded(word: str) -> str:

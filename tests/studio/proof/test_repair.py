@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -22,6 +22,7 @@ from storage.repositories.takes import NewTake, TakeRecord, TimedWord
 from studio.proof.repair import MAX_ATTEMPTS, Passage, passages_of, repair
 from studio.proof.take_checker import TakeChecker
 from studio.takes.buffer import REPAIRED
+from studio.words.written_words import WrittenWords
 
 RATE = 16_000
 PAUSE = 0.2  # seconds between sentences
@@ -294,6 +295,15 @@ def test_passages_are_disjoint_and_cut_in_silence(
         assert gaps[i] > 0.04, "no cut without a pause"
     cuts = {sum(span[0] < each.start for span in spans) // 2 for each in passages[1:]}
     assert {i for i in (1, 2, 3) if gaps[i] > 0.3 and known[i - 1] and known[i]} <= cuts
+
+
+def test_sentences_without_spaces_are_passages_of_their_own() -> None:
+    text = "今日は晴れ。明日は雨。"
+    heard = [HeardWord("今日", 0, 0.2), HeardWord("は晴れ。", 0.2, 0.4), HeardWord("明日は雨。", 0.6, 1.0)]
+    words = WrittenWords(text).follow(heard)
+    assert [passage[:2] for passage in map(astuple, passages_of(text, words, sound(200, 300), RATE))] == [
+        (0, 6), (6, 11)
+    ]  # fmt: skip
 
 
 def test_silence_has_no_passages() -> None:
