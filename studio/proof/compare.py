@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,19 +11,19 @@ from engine.languages import language_tag
 from engine.text.clean import blank_marks
 from engine.text.english.normalization import fold, written_out
 from engine.text.english.numbers import cardinal, digits
-from engine.text.tags import blank_tags
+from engine.text.tags import SPACELESS, blank_tags
+from studio.proof.letters import plain_letters
+from studio.proof.short_forms import SIGN, Form, Forms, same_reading
 from studio.proof.spelling import one_spelling
 
-_ALONE = r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"  # no spaces: each character counts as a word
-_SIGN = r"(?:°(?:[cf]\b)?|[\p{Sc}%&@+=§])"  # read as a word
+_ALONE = rf"(?:(?!\p{{N}}){SPACELESS}[\p{{M}}ﾞﾟ]*+)"  # no spaces: each letter counts as a word
 # Telephone numbers are compared by digits: recognisers group them in any way.
 _TELEPHONE = (
     r"(?<![\w.,])(?:(?:(?:\+\d{1,3}|1)[ .-]?)?\(?\d{3}\)?[ .-]?\d{3}[ .-]?\d{4}"
     r"|(?:\+\d{1,3} ?|0)\d{2,4}(?: \d{3,4}){1,3})(?![\w-]|[.,]\d)"
 )
 _TOKEN = regex.compile(rf"{_TELEPHONE}|{_ALONE}|(?:(?!{_ALONE})\S)+")
-_WORD = regex.compile(rf"{_ALONE}|{_SIGN}|(?:(?!{_ALONE})[^\W_])+")
-_FIGURE = regex.compile(rf"\p{{N}}|{_SIGN}")
+_WORD = regex.compile(rf"{_ALONE}|{SIGN}|(?:(?!{_ALONE})[^\W_])+")
 # Within numbers, as in "7:30", "1,234", "10 000" and "555-1234": recognisers leave it out, or write another one.
 _SEPARATOR = regex.compile(r"(?<=\d)[,:\s](?=\d)|(?<=\b\d{3})-(?=\d{4}\b)")
 _PAIR = regex.compile(r"\b(?:24/7|50/50|20/20|9/11)\b")  # which may be written "24-7"
@@ -50,38 +48,47 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Word:
-    """A normalised word, and its position in the text."""
+    """A normalised word, how it is written, and the position of its token in the text."""
 
     normalised: str
+    form: Form
     start: int
     end: int
 
+    @property
+    def reading(self) -> tuple[str, Form]:
+        return self.normalised, self.form
+
 
 def compare(text: str, transcript: str, language: str = "") -> Comparison:
-    """Compare a text with its transcript, ignoring case, punctuation, accents and the spelling of numbers.
+    """Compare a text with its transcript, ignoring case, punctuation, optional accents and the spelling of numbers.
 
     Words that are only split differently are equal ("good bye", "goodbye"). Style tags and pauses are not words.
     English numbers, units and abbreviations are written out, and British and American spellings are equal; in other
-    languages, digits are equal to any words in their place. A transcript in English may lack "um".
+    languages, digits are equal to any words in their place, and units and abbreviations to words with their letters. A
+    transcript in English may lack "um".
 
     language: a tag or an English name; "" if unknown: the better of both comparisons.
     """
     tag = language_tag(language)
-    readings = (True, False) if not tag else (tag == "en",)
+    readings = (tag,) if tag else ("en", "")
     text = blank_marks(blank_tags(text))
-    found = (_compared(text, transcript, english, _FILLERS if tag else frozenset()) for english in readings)
+    found = (_compared(text, transcript, each, _FILLERS if tag else frozenset()) for each in readings)
     return min(found, key=lambda comparison: comparison.word_error)
 
 
-def _compared(text: str, transcript: str, english: bool, optional: frozenset[str]) -> Comparison:
+def _compared(text: str, transcript: str, language: str, optional: frozenset[str]) -> Comparison:
     """Compare as `compare` does. optional: English words that may be missing in the transcript."""
-    truth, guess = _words(text, english), _words(transcript, english)
+    english = language == "en"
+    truth, guess = _words(text, language), _words(transcript, language)
     if not truth:
         return Comparison(float(bool(guess)), ())
     errors, marks = 0, set[int]()
     said, heard = [word.normalised for word in truth], [word.normalised for word in guess]
     for a, b, c, d in _differences(said, heard):
-        if "".join(said[a:b]) == "".join(heard[c:d]) or _same_number(said[a:b], heard[c:d]):
+        if "".join(said[a:b]) == "".join(heard[c:d]):
+            continue
+        if same_reading([word.reading for word in truth[a:b]], [word.reading for word in guess[c:d]]):
             continue
         if english and c == d and optional.issuperset(said[a:b]):
             continue
@@ -111,7 +118,7 @@ def _read_alike(said: str, heard: str) -> bool:
 
 def _spoken(text: str) -> str:
     """Return the words of an English text as one."""
-    return "".join(word for _, word in _plain_numbers(_normalised_words(text, True)))
+    return "".join(word for _, word in _plain_numbers(_normalised_words(text, "en")))
 
 
 def _plain_numbers(words: Sequence[str]) -> Iterator[tuple[int, str]]:
@@ -125,24 +132,12 @@ def _plain_numbers(words: Sequence[str]) -> Iterator[tuple[int, str]]:
             yield at, word
 
 
-def _same_number(said: Sequence[str], heard: Sequence[str]) -> bool:
-    """Whether words differ only in figures on one side, and on the other in words that may be these figures."""
-    ours, theirs = Counter(said) - Counter(heard), Counter(heard) - Counter(said)
-    return _may_be_read(ours, theirs) or _may_be_read(theirs, ours)
-
-
-def _may_be_read(figures: Counter[str], words: Counter[str]) -> bool:
-    """Whether figures may be read as so many words: "99" as "quatre vingt dix neuf", "4 %" as "vier Prozent"."""
-    most = 2 * len("".join(figures.elements())) + 1
-    are_figures = bool(figures) and all(map(_FIGURE.search, figures))
-    return are_figures and not any(map(_FIGURE.search, words)) and 0 < words.total() <= most
-
-
-def _words(text: str, english: bool) -> list[_Word]:
+def _words(text: str, language: str) -> list[_Word]:
+    english, forms = language == "en", Forms(text, language)
     words = [
-        _Word(normalised, token.start(), token.end())
+        _Word(normalised, forms.of(normalised, token.start(), token.end()), token.start(), token.end())
         for token in _TOKEN.finditer(text)
-        for normalised in _normalised_words(token[0], english)
+        for normalised in _normalised_words(token[0], language)
     ]
     if not english:
         return words
@@ -150,16 +145,16 @@ def _words(text: str, english: bool) -> list[_Word]:
     return [replace(words[at], normalised=normalised) for at, normalised in plain]
 
 
-def _normalised_words(token: str, english: bool) -> list[str]:
-    """Return the words of a token without case, accents and punctuation.
+def _normalised_words(token: str, language: str) -> list[str]:
+    """Return the words of a token without case, optional accents and punctuation.
 
     English numbers and abbreviations are written out, and English words have one spelling.
     """
+    english = language == "en"
     if english and regex.fullmatch(_TELEPHONE, token):
         return digits("".join(filter(str.isdecimal, fold(token)))).split()
-    folded = (written_out(token) if english else fold(token)).casefold().replace("'", "").replace("’", "")
-    plain = "".join(sign for sign in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(sign))
-    words = _WORD.findall(unicodedata.normalize("NFC", plain))
+    plain = plain_letters(written_out(token) if english else token, language)
+    words = _WORD.findall(plain.replace("'", "").replace("’", ""))
     return [one_spelling(word) for word in words] if english else words
 
 

@@ -93,15 +93,19 @@ def fold(text: str) -> str:
     """Fold compatibility forms and accents to plain letters, and quotation marks to ' or nothing."""
     if text.isascii():
         return text.translate(_QUOTES)
+    decomposed = unicodedata.normalize("NFD", fold_forms(text))
+    # Only Latin letters lose their marks; in other scripts marks change the letter.
+    latin = re.sub(r"([A-Za-z])[\u0300-\u036f]+", r"\1", decomposed)
+    return unicodedata.normalize("NFC", latin)
+
+
+def fold_forms(text: str) -> str:
+    """As `fold`, but letters keep their accents."""
     text = _RAISED_NUMBER.sub(lambda number: f" {unicodedata.normalize('NFKC', number[0])} ", text)
     text = _POWER.sub(lambda power: "^" + unicodedata.normalize("NFKC", power[0]).replace("−", "-"), text)
     text = _MICRO.sub("µ", _DEGREES.sub("°", _NUMBER_SIGN.sub("№ ", text)))
     text = compose(text.translate(_QUOTES).translate(_RAISED))
-    text = "".join(sign if sign in _KEPT else _compatible(sign) for sign in text)
-    decomposed = unicodedata.normalize("NFD", text.translate(_LETTERS))
-    # Only Latin letters lose their marks; in other scripts marks change the letter.
-    latin = re.sub(r"([A-Za-z])[\u0300-\u036f]+", r"\1", decomposed)
-    return unicodedata.normalize("NFC", latin)
+    return "".join(sign if sign in _KEPT else _compatible(sign) for sign in text).translate(_LETTERS)
 
 
 def written_out(text: str) -> str:

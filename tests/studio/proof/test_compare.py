@@ -117,6 +117,48 @@ def test_numbers_of_other_languages_are_equal_to_words(text: str, heard: str, la
     assert compare(heard, text, language).word_error == 0
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "heard"),
+    [
+        ("de", "Dr. Au lief z. B. ca. 5 km usw.", "Doktor Au lief zum Beispiel circa 5 Kilometer und so weiter"),
+        ("de", "Er lief 5 km.", "er lief fünf Kilometer"),
+        ("de", "Ludwig XIV. und Karl V. regierten.", "Ludwig der Vierzehnte und Karl der Fünfte regierten"),
+        ("fr", "M. Hugo vient à 10 h 30, n° 5.", "Monsieur Hugo vient à dix heures trente, numéro 5"),
+        ("fr", "Le XXe siècle", "le vingtième siècle"),
+        ("es", "El Sr. Gil de EE. UU. vive en el 1.º.", "El señor Gil de Estados Unidos vive en el primero"),
+        ("ru", "Это 5 тыс. руб. и т. д.", "Это пять тысяч рублей и так далее"),
+        ("tr", "IŞIK İstanbul", "ışık istanbul"),
+        ("vi", "Cô ấy hòa", "cô ấy hoà"),
+        ("ar", "مُحَمَّدٌ في مدرسة كبيـرة، ٢٥ سنة", "محمد في مدرسه كبيره 25 سنة"),
+        ("fa", "می‌خواهم کتاب", "می خواهم كتاب"),
+        ("hi", "हिन्दी फ़िल्म १९४७", "हिंदी फिल्म 1947"),
+        ("th", "มี ๒๕ คน", "มี25คน"),
+        ("ja", "ｶﾞｲﾄﾞ", "ガイド"),
+    ],
+)  # fmt: skip
+def test_forms_of_writing_of_other_languages_are_equal(language: str, text: str, heard: str) -> None:
+    assert compare(text, heard, language).marks == compare(heard, text, language).marks == ()
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "heard", "wrong"),
+    [
+        ("", "かきを食べた。", "かぎを食べた。", ["き"]),
+        ("th", "ฉันไปโรงเรียนทุกวัน", "ฉันไปโรงเลียนทุกวัน", ["รี"]),
+        ("th", "มา", "ม้า", ["ม"]),
+        ("hi", "क्या", "कया", ["क्या"]),
+        ("ru", "мой", "мои", ["мой"]),
+        ("vi", "bán", "bạn", ["bán"]),
+        ("de", "schon da", "schön da", ["schon"]),
+        ("es", "un año", "un ano", ["año"]),
+        ("de", "Dr. Müller lief 5 km.", "Herr Müller lief fünf Meter.", ["Dr.", "5", "km."]),
+        ("de", "Er ist da.", "Er ist dabei.", ["da."]),
+    ],
+)
+def test_other_words_of_other_languages_are_marked(language: str, text: str, heard: str, wrong: list[str]) -> None:
+    assert marked(text, heard, language) == wrong
+
+
 def test_number_is_not_equal_to_another_number_or_to_a_missing_sentence() -> None:
     assert compare("Ich habe 3 Äpfel.", "Ich habe 4 Äpfel.", "de").word_error == 0.25
     assert compare("Ich habe drei Äpfel.", "Ich habe Äpfel.", "de").word_error == 0.25
