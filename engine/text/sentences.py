@@ -16,12 +16,15 @@ Span = tuple[int, int]
 
 _TAG = rf"(?:{STYLE_TAG.pattern}|{SPEAKER_TAG.pattern})"
 
-_CLOSERS = r"(?:\[\d{1,3}\]|[\p{Pe}\p{Pf}\"']|[ \u00a0\u202f]»(?!\S))*+"  # also numbers of notes: "so.[1]"
+# Also numbers of notes, "so.[1]", and marks that open quotations in other languages: "„Ja.“ Er", "»Ja.« Er".
+_CLOSERS = r"(?:\[\d{1,3}\]|[\p{Pe}\p{Pf}\"']|[ \u00a0\u202f]»(?!\S)|[“‘«‹](?=[\s\p{Po}\p{Pd}]|$))*+"
 _SPACED_QUOTE = regex.compile(r"[ \u00a0\u202f]\"(?!\S)")  # as in French, cleaned
 # Armenian has a full stop like a colon, and Greek a question mark like a semicolon.
 _MARK = r"(?:[\p{SB=STerm}\p{SB=ATerm}…]|(?<=\p{Armenian}):|(?<=\p{Greek});)"
-# Marks in style tags and in Chinese titles end nothing.
-_TERMINATED = regex.compile(rf"{STYLE_TAG.pattern}|《[^《》\n]{{1,80}}》|(?P<mark>{_MARK}++){_CLOSERS}")
+# Full stops in dates, "24. 12. 2023" and "2024. 5. 12".
+_DATE = r"(?<!\p{N})(?:\p{N}{1,2}\.\s\p{N}{1,2}\.\s\p{N}{4}|\p{N}{4}\.\s\p{N}{1,2}\.\s\p{N}{1,2})(?!\p{N})"
+# Marks in style tags, dates and Chinese titles end nothing.
+_TERMINATED = regex.compile(rf"{STYLE_TAG.pattern}|《[^《》\n]{{1,80}}》|{_DATE}|(?P<mark>{_MARK}++){_CLOSERS}")
 # Inside a word these belong to a URL, a number or a name. Marks of other scripts need no space after them.
 _NEEDS_SPACE = ".!?…:;"
 _DECIMAL = regex.compile(r"(?<=\p{N})．\p{N}")
@@ -32,6 +35,12 @@ _GOES_ON = regex.compile(
     rf"(?:(?:\p{{Pd}}\s)?[\p{{Pd}}\p{{Ps}}\p{{Pi}}\"']*+[\p{{Ll}}--\p{{Georgian}}]|[,;،、，])",
     regex.VERSION1,
 )
+# After a quotation these tell that it was said: "「はい。」と言った", "「네.」라고 했다".
+_QUOTED = regex.compile(r"(?r)[」』\"”’']")
+_SAYS_SO = regex.compile(
+    r"、?(?:と(?!同時)(?=[\p{Han}\p{Katakana}、「]|い[いうえっ]|こた|さけ|ささや|たずね|つぶや)|って|など)"
+    r"|\s?(?:이?라고|라며|라는|하고|하며)(?![\p{Hangul}])"
+)
 _EXTENDS = regex.compile(r"[\p{M}\u200c\u200d]")
 _CAPITAL = regex.compile(r"\p{Lu}")
 
@@ -39,12 +48,14 @@ _CAPITAL = regex.compile(r"\p{Lu}")
 _ABBREVIATIONS = frozenset(
     "mr mrs ms mx dr prof rev hon gen adm col maj capt cmdr lt sgt cpl supt gov sen rep pres st mt ft vs cf ca"
     " eg pvt pfc insp atty ie aka incl approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta"
-    " dra dña ud uds lic ing dott avv dhr mevr bijv avda ee skt napr např tzv проф акад ул".split()
+    " dra dña ud uds lic ing dott avv dhr mevr bijv avda ee skt napr např tzv проф акад ул оз просп"
+    " inkl exkl zzgl bd boul arq gral exmo exma sig sigg geom ks św inż płk ppłk mjr kpt np tzn tj m.in doç yrd öğr"
+    " डॉ प्रो पं बी सी डी एफ एच जे के एल एम एन ओ पी आर एस टी यू".split()
 )
-_CAPITALISED = frozenset("Amb Av Det Ens".split())  # others are words: "Jeg vet det. Han …"
+_CAPITALISED = frozenset("Amb Av Det Eng Ens GS PGS Sn ThS TP TS".split())  # others are words: "Jeg vet det. Han …"
 _BEFORE_NUMBER = frozenset(
     "no nos vol vols fig figs eq p pp ch chap sec sect para art op pt rm apt bldg ste ext tel ca est max min rte hwy"
-    " str abb bd kap pág núm nº кв рис стр"
+    " str abb abs abt kap pág pag pagg cap núm apto godz rozdz ust pkt poz nº кв рис стр гл ст руб"
     " jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
 # Also before a letter or a Roman numeral: "Fig. A", "Ch. IV".
@@ -52,7 +63,8 @@ BEFORE_LETTER = ("Apt", "Bldg", "Ch", "Chap", "Fig", "Figs", "Pt", "Sec", "Sect"
 # After a number these are units, which may end a sentence; those of recipes do not before a small letter or a part.
 _UNITS = frozenset("min pt sec".split())
 _OF_RECIPES = frozenset("fl ft gal hr hrs in lb lbs oz qt sq tbsp tsp".split())
-_STREETS = frozenset("ave blvd hwy pkwy rd".split())  # before a direction: "Park Ave. NW"
+_DEGREES = frozenset("dent habil ing jur med nat oec phil pol theol vet".split())  # "Dr. med. Au", "Dr. rer. nat. Au"
+_DOCTOR_BEFORE = regex.compile(r"(?r)\bDr\.\s(?:\p{Ll}+\.\s)?")
 _WEEKDAYS = frozenset("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun".split())  # before a month: "Mon. Jan 5"
 # After initials ("p.m.", "U.S.") these words begin a sentence of their own; most others are part of a name.
 _OPENS = regex.compile(
@@ -74,7 +86,6 @@ _NUMBER_BEFORE = regex.compile(r"(?r)\p{N}[\s\p{Pd}]?")
 # "1 lb. 4 oz."
 _UNIT_GOES_ON = regex.compile(r"\s+(?:\p{Ll}|\p{N}{1,2}\s?(?:cups?|in|mins?|oz|pt|secs?|tbsp|tsp)\b)")
 _LETTER_FOLLOWS = regex.compile(r"\s*(?:\p{Lu}|[IVXLC]++)\b(?!['’])")
-_DIRECTION_FOLLOWS = regex.compile(r"\s+(?:[NS][EW]?|[EW])(?=[\s,.]|\Z)")  # "Ave. NW"
 _VERSE_FOLLOWS = regex.compile(r"\s+\p{N}{1,3}:\p{N}{1,3}\b(?!\s*[ap]\.?m)")  # of the Bible
 _MONTH_FOLLOWS = regex.compile(
     r"\s+(?:\p{N}{1,2}/\p{N}|(?:\p{N}{1,2}\s+)?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec))"
@@ -93,10 +104,24 @@ _NOUN_FOLLOWS = regex.compile(
     r"|Mit|Nach|Sie|So|Und|Was|Wenn|Wer|Wie|Wir|Wo)\b)[\p{L}\p{N}]",
     regex.I,
 )
-# A single letter that is no initial: "20 °C.", "90 km/h.", "I won't."
-_NO_INITIAL = regex.compile(r"[°/]\p{L}|\p{L}['’]\p{Ll}")
-# A list item or a heading: "2.", "b.", "IV.". After a question it is an answer.
-_PLACE = regex.compile(r"\p{N}{1,3}|\p{L}|[IVXL]+")
+_ERA_FOLLOWS = regex.compile(r"\s?(?:Chr|J|C|Kr)\b[.-]")  # "44 v. Chr.", "av. J.-C."
+# Abbreviations, and what follows them within a sentence.
+_BEFORE = {
+    **dict.fromkeys("ave blvd hwy pkwy rd".split(), regex.compile(r"\s+(?:[NS][EW]?|[EW])(?=[\s,.]|\Z)")),  # "Ave. NW"
+    **dict.fromkeys("mio mrd tsd tys mln mld тыс млн млрд".split(), _NOUN_FOLLOWS),  # "5 Mio. Euro"
+    **dict.fromkeys("abt séc sécs".split(), regex.compile(r"\s+[IVXLC]+\b")),
+    "av": _ERA_FOLLOWS,
+    "co": regex.compile(r"\s+(?:KG|KGaA|OHG|Inc|LLC|Ltd)\b"),  # "GmbH & Co. KG"
+}
+# A single letter that is no initial: "20 °C.", "90 km/h.", "I won't.", "5 m.", "1989 г.", but "44 v. Chr."
+_NO_INITIAL = regex.compile(r"[°/]\p{L}|\p{L}['’]\p{Ll}|\p{N}\s?\p{Ll}$")
+_AND_SO_ON = regex.compile(r"(?r)\bи\s+т\.\s?[дп]", regex.I)  # "и т. д."
+# In these scripts a single letter before a full stop abbreviates a word, in Thai a few consonants: "د.", "พ.ศ."
+_ONE_LETTER = regex.compile(
+    r"(?:[\p{Arabic}\p{Hebrew}--\P{L}]\.)*[\p{Arabic}\p{Hebrew}--\P{L}]|(?:[ก-ฮ]{1,3}\.)*[ก-ฮ]{1,3}", regex.V1
+)
+# A list item or a heading: "2.", "b.", "IV.". After a question it is an answer, and so are some words in Korean.
+_PLACE = regex.compile(r"\p{N}{1,3}|[\p{L}--[네예응왜자끝음]]|[IVXL]+", regex.V1)
 _TEXT = regex.compile(r"[\p{L}\p{N}]")
 _QUESTION_BEFORE = regex.compile(r"(?r)[?？]\S?\s*")
 _LONGEST_WORD = 24  # characters examined before a full stop
@@ -171,7 +196,7 @@ def _ends_sentence(text: str, found: "regex.Match[str]", after: int, span: Span,
         return True
     if not text[after].isspace() and (not mark.strip(_NEEDS_SPACE) or _DECIMAL.match(text, found.start())):
         return False
-    if _EXTENDS.match(text, after):
+    if _EXTENDS.match(text, after) or (_QUOTED.match(text, 0, after) and _SAYS_SO.match(text, after, end)):
         return False
     if cased and _GOES_ON.match(text, after, end):
         return False
@@ -193,13 +218,18 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
     if _is_abbreviation(found[0]) or (found[0].title() in BOOKS and _follows(_VERSE_FOLLOWS, text, after)):
         return True
     if _INITIALS.fullmatch(found[0]):
-        no_initial = _NO_INITIAL.search(text, max(start, found.start() - 2), stop)
-        return no_initial is None and not opens_sentence(text, after)
+        if _NO_INITIAL.search(text, max(start, found.start() - 2), stop) or _AND_SO_ON.match(text, start, stop):
+            return _follows(_ERA_FOLLOWS, text, after)
+        return not opens_sentence(text, after)
+    if _ONE_LETTER.fullmatch(found[0]) and text[found.start() - 1 : found.start()] not in ('"', "״"):
+        return True
     if word == "no" and says_no(text, stop):
         return False
     if counted:
         return False
-    if word in _STREETS and _follows(_DIRECTION_FOLLOWS, text, after):
+    if word in _BEFORE and _follows(_BEFORE[word], text, after):
+        return True
+    if word in _DEGREES and _DOCTOR_BEFORE.match(text, start, found.start()):
         return True
     if word in _BEFORE_NUMBER or word.endswith("str"):  # German streets: "Hauptstr. 5"
         return _follows(_NUMBER_FOLLOWS, text, after) or (
@@ -224,7 +254,8 @@ def _follows(pattern: "regex.Pattern[str]", text: str, at: int) -> bool:
 
 
 def _is_abbreviation(word: str) -> bool:
-    return word.replace(".", "").lower() in _ABBREVIATIONS or word in _CAPITALISED
+    plain = word.lower()
+    return plain in _ABBREVIATIONS or plain.replace(".", "") in _ABBREVIATIONS or word in _CAPITALISED
 
 
 def is_title(text: str, end: int) -> bool:
