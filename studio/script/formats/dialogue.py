@@ -1,5 +1,5 @@
-"""Speakers of lines `Name: …`, `Name (aside): …` and `[Name] …`, distinguished from `Note: …`, times, addresses and
-style tags.
+"""Speakers of lines `Name: …`, `Name (aside): …`, `[Name] …` and `名前「…」`, distinguished from `Note: …`, times,
+addresses, `He said: …` and style tags.
 """
 
 from collections import Counter
@@ -19,12 +19,33 @@ _NAME = (
     rf"(?:\ {_PARTICLES}[\p{{L}}\p{{N}}]{_WORD}){{0,3}}+"
 )
 _TIME = r"[\[(]\d{1,4}[/.:\-]\d[\d/.,:\-\ ]{0,24}(?:[AaPp][Mm])?[\])]"  # [10:32] of a chat
-_DIRECTION = r"\([^()\n]{1,80}\)|\[[^\[\]\n]{1,80}\]"  # such as (aside); it is text
+_DIRECTION = r"\([^()\n]{1,80}\)|\[[^\[\]\n]{1,80}\]|（[^（）\n]{1,80}）"  # such as (aside); it is text
 _LINE = regex.compile(
     rf"(?:{_TIME}\s*)?(?:(?P<name>{_NAME})\ ?(?:{_TIME}|(?P<direction>{_DIRECTION}))?\ ?[:：](?!//|\d)"
-    rf"|\[(?P<tag>{_NAME})\]:?(?!\())"
+    rf"|(?:\[(?P<tag>{_NAME})\]|［(?P<tag>{_NAME})］|【(?P<tag>{_NAME})】)[:：]?(?!\())"
     r"\s*(?P<text>.*)",
     regex.DOTALL,
+)
+# A name before a speech in Japanese brackets, which particles ("母は「…」") and kinds of works ("小説「…」") are not.
+_LETTER = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Latin}\p{Nd}ー・]"
+_QUOTED = regex.compile(
+    rf"(?!{_LETTER}*?[\p{{Han}}\p{{Katakana}}ー](?:[はがを]|[もにでとのへや][「『]))(?!(?:[それあこど]れ|[そこあど]こ)\p{{Hiragana}})"
+    r"(?!第|(?:アニメ|ドラマ|映画|歌|曲|作品|雑誌|詩|小説|題名|タイトル|番組|本|漫画|論文)[「『])"
+    rf"(?P<name>(?=[^「『]*\p{{L}}){_LETTER}{{1,12}})\ ?(?P<direction>{_DIRECTION})?\ ?(?P<text>[「『].*)",
+    regex.DOTALL,
+)
+# What follows the speech, by its closing bracket.
+_AFTER_SPEECH = {closing: regex.compile(rf"{closing}(?![。．！？!?…]*+(?:\Z|\s*[「『]))") for closing in ("」", "』")}
+# Words that tell of a speech, after which a colon names no speaker: the sentence is part of the text.
+_SAYS = regex.compile(
+    r"\b(?:said|says|asked|answered|replied|cried|shouted|whispered|sagte?|fragte?|rief|antwortete|meinte|dit|demanda"
+    r"|répondit|dijo|dice|preguntó|respondió|disse|chiese|rispose|perguntou|respondeu|сказала?|спросила?|ответила?"
+    r"|powiedziała?|zapytała?|dedi|diye sordu)$|[说說道问問答喊叫曰]$"
+)
+# Directions in scripts without capitals, in which a tag for style looks like a name: "[笑] …".
+_STYLE = regex.compile(
+    r"笑|哭|泣|叹|嘆|怒|咳|喘|(?:低|小|大|轻|輕|悄)[声聲]|ささや|囁|ため息|沈黙|웃|울|한숨|속삭|기침|ضحك|همس|تنهد|צוחק|צחוק|לוחש|אנחה"
+    r"|हँस|हंस|फुसफुस|หัวเราะ|กระซิบ|ถอนหายใจ"
 )
 
 
@@ -63,18 +84,25 @@ def find_speakers(lines: Iterable[str], *, throughout: bool = False) -> frozense
 def split_by_speaker(
     lines: Sequence[str], speakers: frozenset[str], listed: frozenset[str] = frozenset()
 ) -> list[SpeakerLines]:
-    """Split the lines of a paragraph by speaker. A speaker's lines end at the next name or with the paragraph.
+    """Split the lines of a paragraph by speaker. A speaker's lines end at the next name, with the paragraph, or after
+    the bracket that closes a speech in brackets.
 
     listed: names that are known to be speakers', of any form. A name that nothing follows is read aloud as text.
     """
     parts, known = [SpeakerLines(None, [])], speakers | listed
+    in_brackets = is_over = False  # whether the last speech is in brackets, and whether it has ended
     for number, line in enumerate(lines, 1):
         found = _match_listed(line, listed) or _match(line)
         if found is None or found[0] not in known or (not found[1] and number == len(lines)):
+            if is_over:
+                parts.append(SpeakerLines(None, []))
             parts[-1].lines.append(line)
+            in_brackets = in_brackets and not is_over
         else:
             name, text = found
             parts.append(SpeakerLines(name, [text] if text else []))
+            in_brackets = _QUOTED.match(line) is not None
+        is_over = in_brackets and line.rstrip("。．！？!?…").endswith(("」", "』"))
     return [part for part in parts if part.lines]
 
 
@@ -90,9 +118,22 @@ def _match_listed(line: str, listed: frozenset[str]) -> tuple[str, str] | None:
 
 def _match(line: str) -> tuple[str, str] | None:
     """Return the speaker and the text of a line; None if it names no speaker."""
-    found = _LINE.match(line)
+    found = _LINE.match(line) or _quoted(line)
     if found is None:
         return None
-    name, tag, direction, text = found.group("name", "tag", "direction", "text")
-    speaker = " ".join((name or tag).split())
-    return (speaker, f"{direction or ''} {text}".strip()) if len(speaker) <= MAX_SPEAKER else None
+    name, direction, text = found.group("name", "direction", "text")
+    tag = found.groupdict().get("tag")
+    speaker = " ".join((name or tag or "").split())
+    if len(speaker) > MAX_SPEAKER or (_STYLE.search(speaker) if tag else _SAYS.search(speaker)):
+        return None
+    space = "" if (direction or "").endswith("）") else " "
+    return speaker, f"{direction or ''}{space}{text}".strip()
+
+
+def _quoted(line: str) -> "regex.Match[str] | None":
+    """Return the match of a line that consists of a name and a speech in brackets, which may go on on the next line."""
+    found = _QUOTED.match(line)
+    if found is None:
+        return None
+    closing = "」" if found["text"].startswith("「") else "』"
+    return found if closing not in found["text"] or not _AFTER_SPEECH[closing].search(found["text"]) else None

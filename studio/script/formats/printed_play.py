@@ -8,15 +8,20 @@ import regex
 
 _TITLE = r"(?:MRS?|MS|DR|ST|M|MME|MLLE|PROF|REV|CAPT|SGT|LT|COL|GEN|SR|SRA|FR|HR)\.\ "
 _WORD = r"\p{Lu}[\p{Lu}\p{M}'’\-]*+"
+_DASH = r"\.\s?[—–]"  # after names in French and Spanish plays: "ORGON, à part. — …", "Juan.— …"
+_ANY_CASE = r"\p{Lu}[\p{L}\p{M}'’\-]*+"
 _CUE = regex.compile(
-    rf"(?P<name>(?:{_TITLE})?+{_WORD}(?:\ {_WORD}){{0,3}}+)"
-    r"(?P<direction>\ ?(?:\([^()\n]{1,80}\)|\[[^\[\]\n]{1,80}\]))?+"
-    r"(?:\.(?:\s+(?P<text>\S.*))?|(?P<alone>))",
+    rf"(?P<name>(?:{_TITLE})?+{_WORD}(?:\ {_WORD}){{0,3}}+(?![\p{{L}}\p{{M}}])"
+    rf"|{_ANY_CASE}(?:\ {_ANY_CASE}){{0,3}}+(?=(?:,[^.\n]{{1,60}})?{_DASH}))"
+    r"(?P<direction>\ ?(?:\([^()\n]{1,80}\)|\[[^\[\]\n]{1,80}\])"
+    rf"|,\ (?P<aside>\p{{Ll}}[^.()\n]{{0,60}})(?={_DASH}))?+"
+    rf"(?:(?:{_DASH}\s*|\.\s+)(?P<text>\S.*)|\.|(?P<alone>))",
     regex.DOTALL,
 )
 # Headings of chapters, acts and scenes, and of manuals, recipes and papers.
 _HEADING = regex.compile(
     r"(?:.*\ )?[IVXLCDM]+|(?:ACT|SCENE|INT|EXT|CHAPTER|PART|BOOK|THE END)(?:\ .*)?"
+    r"|(?:.*\ )?(?:ACTE|SCÈNE|AKT|AUFTRITT|AUFZUG|SZENE|ACTO|ESCENA|CUADRO|ATTO|ДЕЙСТВИЕ|ЯВЛЕНИЕ|СЦЕНА)(?:\ .*)?"
     r"|CAUTION|DANGER|IMPORTANT|NOTES?|TIPS?|WARNING|DIRECTIONS|INGREDIENTS|INSTRUCTIONS|METHODS?|PREPARATION"
     r"|CONCLUSIONS?|DISCUSSION|INTRODUCTION|RESULTS|SUMMARY"
 )
@@ -76,7 +81,7 @@ def _cue(before: str, line: str, following: str) -> _Cue | None:
     is_alone = found["alone"] is not None
     if not found["text"] and (not following or (is_alone and before)):
         return None
-    direction = (found["direction"] or "").strip()
+    direction = f"({found['aside']})" if found["aside"] else (found["direction"] or "").strip()
     if is_alone and _EXTENSION.fullmatch(direction):
         direction = ""
     return _Cue(found["name"], direction, found["text"] or "")

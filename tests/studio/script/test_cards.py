@@ -177,6 +177,31 @@ def test_other_dialogue_styles() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        (
+            "太郎「おはよう。\n寒いね」\n太郎は笑った。\n花子（笑）「うん」「ほんと？」\n\n太郎 『行こう。』\n\n駅。",
+            [
+                ("太郎", "「おはよう。"),
+                ("太郎", "寒いね」"),
+                (None, "太郎は笑った。"),
+                ("花子", "（笑）「うん」「ほんと？」"),
+                ("太郎", "『行こう。』"),
+                (None, "駅。"),
+            ],
+        ),
+        ("小明（笑）：你好！\n小红：你好。", [("小明", "（笑）你好！"), ("小红", "你好。")]),
+        (
+            "【太郎】はい。\n［花子］うん。\n【太郎】[笑] ね。",
+            [("太郎", "はい。"), ("花子", "うん。"), ("太郎", "[笑] ね。")],
+        ),
+    ],
+)
+def test_dialogue_in_east_asian_brackets(text: str, spoken: list[tuple[str | None, str]]) -> None:
+    assert [(card.speaker, card.text) for card in parse(text).cards] == spoken
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "Note: this is no dialogue. It goes on.",
@@ -187,6 +212,13 @@ def test_other_dialogue_styles() -> None:
         "Ingredients:\n\nFlour and water.\n\nSteps:\n\nMix them.",
         "[sigh] Well.\n[laugh] Yes.",
         "Note (see below): it is old.\n\nIt is red.\n\nIt is tall.",
+        "He said: “Hi.”\nShe said: “No.”\nHe said: “Go.”",
+        "Er sagte: „Hallo.“\n\nAnna fragte: „Ja?“\n\nEr sagte: „Geh.“",
+        "小明说：“你好！”\n小红说：“你好。”\n小明说：“走吧。”",
+        "太郎は「はい」\n太郎は「いいえ」\n太郎「はい」と言った。\n太郎「いいえ」と言った。",
+        "小説「雪国」\n小説「こころ」\n第一章「旅立ち」\nそれは「雪国」\nそれは「夢」",
+        "[低声说] 不要。\n[笑] 好。\n[笑] 走。\n[低声说] 好。",
+        "[웃음] 네.\n[웃음] 아니요.",
     ],
 )
 def test_text_that_resembles_dialogue_is_kept(text: str) -> None:

@@ -71,6 +71,17 @@ def test_names_on_lines_of_a_screenplay() -> None:
     ]
 
 
+def test_dashes_after_names_in_french_and_spanish_plays() -> None:
+    play = "SCÈNE PREMIÈRE. ORGON.\n\nORGON, à part. — Oui ? — Non.\n\nÉlise. — Si.\n\nORGON.— ¡Sí!\n\nÉlise.—No."
+    assert spoken(play) == [
+        (None, "SCÈNE PREMIÈRE. ORGON."),
+        ("ORGON", "(à part) Oui ? — Non."),
+        ("Élise", "Si."),
+        ("ORGON", "¡Sí!"),
+        ("Élise", "No."),
+    ]
+
+
 def test_titles_and_names_of_several_words() -> None:
     lines = ["MRS. ALVING. Good morning.", "FIRST SOLDIER. NO. Never.", "MRS. ALVING. Well.", "FIRST SOLDIER. O."]
     assert spoken("\n\n".join(lines)) == [
