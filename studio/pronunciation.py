@@ -20,7 +20,7 @@ from engine.errors import InvalidInput
 from engine.languages import language_tag
 from engine.text import GrowingText, Respelling
 from engine.text.english.pronunciation import parse_arpabet, phone_mark
-from engine.text.tags import compose
+from engine.text.tags import SPACELESS, compose
 from storage.pronunciations import MAX_ENTRIES, Pronunciation
 from studio.voices.languages import clean_language
 
@@ -113,18 +113,23 @@ def _respelling(entry: Pronunciation, phones: bool) -> str:
 
 
 def _pattern(entry: Pronunciation) -> str:
-    """Return a pattern for a whole word. Scripts without spaces have no word boundaries."""
+    """Return a pattern for a whole word. Scripts without spaces have no word boundaries, and Korean particles follow
+    words without a space.
+    """
     plain = compose(entry.word)
     word = r"\s+".join("".join(_LIKE.get(sign) or regex.escape(sign) for sign in part) for part in plain.split())
     left, right = (_end(plain.strip()[at]) for at in (0, -1))
+    right = r"" if regex.match(r"\p{Hangul}", plain.strip()[-1]) else right
     word = f"{'(?<!' + left + ')' if left else ''}{word}{'(?!' + right + ')' if right else ''}"
     return word if entry.match_case else f"(?i:{word})"
 
 
 def _end(letter: str) -> str:
-    if regex.match(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]", letter):
+    """Return a pattern for what may not be beside a letter at the end of a word; "" for anything."""
+    if regex.match(SPACELESS, letter) or not regex.match(r"[\p{L}\p{N}]", letter):
         return ""
-    return r"[\p{L}\p{M}\p{N}]" if regex.match(r"[\p{L}\p{N}]", letter) else ""
+    other = SPACELESS if regex.match(r"\p{Hangul}", letter) else rf"{SPACELESS}|\p{{Hangul}}"
+    return rf"(?:(?!{other})[\p{{L}}\p{{M}}\p{{N}}])"
 
 
 def respell_for_owner(storage: Storage, text: str, language: str, *, owner: str, phones: bool) -> Respelling:

@@ -5,7 +5,7 @@ from unittest.mock import Mock
 import pytest
 
 from engine.voice import MAX_NAME, VOICE_FILE_SUFFIX
-from studio.file_names import FIRST_WORDS, LONGEST, short_stem
+from studio.file_names import FIRST_WORDS, LONGEST, safe_file_name, short_stem, take_file_name
 from studio.script.export import _card_name
 from studio.voices.voice_archive import _unique_name
 
@@ -21,6 +21,21 @@ def test_long_stems_end_between_letters(letter: str) -> None:
     assert LONGEST - 4 < len(short.encode()) <= LONGEST
     assert short == "x" + letter * (len(short) - 1)
     assert not short_stem("x" * (LONGEST - 1) + " yes").endswith(" ")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("می‌خواهم؟", "Ann – می‌خواهم"),
+        ("क्‍या।", "Ann – क्‍या"),
+        ("👩‍👧 «Ja»:", "Ann – 👩‍👧 «Ja»"),
+        ("a" * 38 + "บรัน", "Ann – " + "a" * 38 + "บ"),
+        ("a" * 39 + "รั", "Ann – " + "a" * 39),
+    ],
+)
+def test_names_of_takes_keep_joined_letters_and_marks(text: str, name: str) -> None:
+    assert safe_file_name(take_file_name("Ann", text)) == name
+    assert short_stem("x" * (LONGEST - 3) + "รั") == "x" * (LONGEST - 3)
 
 
 def test_files_in_archives_have_names_that_can_be_unpacked() -> None:

@@ -26,6 +26,7 @@ ENTRIES = (
     Pronunciation("chat", "shah", language="fr"),
     Pronunciation("C++", "see plus plus"),
     Pronunciation("東京", "とうきょう"),
+    Pronunciation("서울", "소울"),
     Pronunciation("O'Brien", "oh bryan"),
     Pronunciation("x-ray", "eks ray"),
 )
@@ -46,6 +47,8 @@ def respelled(text: str, entries: Sequence[Pronunciation], language: str = "", *
         ("New  York, not York!", "noo york, not yawk!"),
         ("We chat in C++.", "We chat in see plus plus."),
         ("新東京へ", "新とうきょうへ"),
+        ("私はSQLを使う。SQL을 SQLed", "私はsequelを使う。sequel을 SQLed"),
+        ("서울에서 서울은 남서울", "소울에서 소울은 남서울"),
         ("O’Brien’s and O'Brien", "oh bryan’s and oh bryan"),
         ("X‐ray and x\N{NON-BREAKING HYPHEN}ray", "eks ray and eks ray"),
         (normalize("NFD", "Nguyễn"), "win"),

@@ -26,7 +26,7 @@ _MARKUP = regex.compile(
     r"</?(?:b|i|u|s|c|v|lang|ruby|rt|font)(?:[.\s][^<>]*)?>|<[\d:.]+>|\{\\[^{}]*\}", regex.IGNORECASE
 )
 
-_ROLLING = 3  # cues that repeat a part of the one before
+_ROLLING = 3  # cues that repeat the one before or a part of it
 _MAX_LINES = 4  # that a cue repeats
 
 
@@ -52,7 +52,7 @@ def read_subtitles(text: str) -> Document:
     """
     webvtt = _HEADER.match(text) is not None
     cues, omitted = _cues(text.split("\n"), webvtt=webvtt)
-    cues = _without_repeated_lines(cues)
+    cues = _without_repeated_lines(_without_growing_ones(cues))
     spoken = [cue for cue in cues if is_speakable(_MARKUP.sub("", cue.text))]
     if not spoken:
         raise InvalidText("cards.no_subtitles")
@@ -84,6 +84,22 @@ def _lines(text: str, webvtt: bool) -> list[str]:
     text = _MARKUP.sub("", text)
     lines = (unescape(text) if webvtt else text).split("\n")
     return [" ".join(line.split()) for line in lines if line.strip()]
+
+
+def _without_growing_ones(cues: list[_TimedText]) -> list[_TimedText]:
+    """Leave out cues that the next one repeats and continues, if most of them are so: live captions."""
+    plain = [" ".join(_MARKUP.sub("", cue.text).split()) for cue in cues]
+    grows = [bool(before) and after != before and after.startswith(before) for before, after in pairwise(plain)]
+    if sum(grows) < _ROLLING or 2 * sum(grows) < len(cues):
+        return cues
+    kept: list[_TimedText] = []
+    start: float | None = None  # of the first of the cues that grow
+    for cue, goes_on in zip(cues, [*grows, False], strict=True):
+        start = cue.start if start is None else start
+        if not goes_on:
+            kept.append(replace(cue, start=start))
+            start = None
+    return kept
 
 
 def _without_repeated_lines(cues: list[_TimedText]) -> list[_TimedText]:

@@ -136,6 +136,17 @@ def test_lines_of_rolling_captions_are_read_once() -> None:
     assert script.omitted == ()
 
 
+def test_captions_that_grow_are_read_once() -> None:
+    texts = ["今日は", "今日はいい", "今日はいい天気。", "Well", "Well, so", "Well,\nso it is."]
+    file = "WEBVTT\n\n" + "\n\n".join(f"00:0{at}.000 --> 00:0{at}.900\n{text}" for at, text in enumerate(texts))
+    assert [(card.text, card.pause) for card in parse(file, "live.vtt").cards] == [
+        ("今日はいい天気。", 0.1),
+        ("Well, so it is.", 0.0),
+    ]
+    few = file.replace("Well", "Oh", 1).replace("今日はいい天気", "雨")
+    assert len(parse(few, "live.vtt").cards) == 6
+
+
 def test_repeated_cues_of_other_subtitles_are_kept() -> None:
     times = (f"00:0{second}.000 --> 00:0{second + 1}.000" for second in range(4))
     chorus = "\n\n".join(f"{time}\nLa la" for time in times)
