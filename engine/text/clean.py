@@ -44,9 +44,11 @@ _REPEATED = regex.compile(r"([^\w\s])\1{3,}")
 # Characters that end a line on purpose. After any other character, a line is taken as wrapped if the next one starts
 # with a small letter, or if it is full and ends with `_OPEN`.
 _CLOSED = regex.compile(r"[\p{SB=STerm}\p{SB=ATerm}\p{SB=Close}…:]$")
-_OPEN = regex.compile(r"[\p{L}\p{N},;]$")
+_OPEN = regex.compile(r"[\p{L}\p{N},;、，；]$")
 _SMALL = regex.compile(r"\p{Ll}")
-_FULL_LINE = 60  # characters
+_FULL_LINE = 60  # columns
+_WIDE = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}、。，；！？「」]")  # two columns each
+_WITHOUT_SPACE = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー、，；]")  # on both sides of a line end
 # A word divided at the end of a line. A second hyphen is the word's own: "mother-in-\nlaw". "pre-\nand post-war"
 _DIVIDED = regex.compile(r"(?<=(?P<own>-)?\b\p{L}+)[-\u00ad\u2010]$")
 # Before these, the hyphen is that of a joined word: "self-\ndriving", but "high-\ner".
@@ -55,7 +57,9 @@ _JOINED = regex.compile(
 )
 _ENDING = regex.compile(r"(?:age|en|er|est|ing|ish|ly|ness)\b")
 # No part of a divided word: "dit-\nil", and what joins words.
-_PART = regex.compile(r"(?!(?:and|bzw|e|elles?|en|et|ils?|là|moi|nous|o|oder|of|or|ou|to|toi|und|vous|y|être)\b)\p{Ll}")
+_PART = regex.compile(
+    r"(?!(?:and|bzw|e|elles?|en|et|ils?|là|moi|nous|o|oder|of|or|ou|to|toi|und|vous|y|à|être)\b)\p{Ll}"
+)
 # A list item. After other text, a number begins a list only if it is the first: "on March\n5. We left".
 _ITEM = regex.compile(r"(?:[-–•*]|(?P<place>\p{N}{1,3}[.)]|\p{L}\)))\s")
 _FIRST_PLACES = frozenset(("1.", "1)", "a)", "A)"))
@@ -117,15 +121,20 @@ def join_wrapped(lines: Iterable[str]) -> list[str]:
             end = joined[-1][-1]
             divided = _DIVIDED.search(end, len(end) - 1) if _PART.match(line) else None
             if divided is None:
-                joined[-1].append(" ")
+                spaced = not (_WITHOUT_SPACE.match(end[-1]) and _WITHOUT_SPACE.match(line))
+                joined[-1].append(" " if spaced else "")
             elif not divided["own"] and (_JOINED.search(end, len(end) - 1) is None or _ENDING.match(line)):
                 joined[-1][-1] = end[:-1]
             joined[-1].append(line)
-            length += 1 + len(line)
+            length += 1 + _columns(line)
         else:
             joined.append([line])
-            length = len(line)
+            length = _columns(line)
     return ["".join(parts) for parts in joined]
+
+
+def _columns(line: str) -> int:
+    return len(line) if line.isascii() else len(line) + len(_WIDE.findall(line))
 
 
 def _begins_item(line: str, before: str) -> bool:
@@ -135,7 +144,7 @@ def _begins_item(line: str, before: str) -> bool:
 
 
 def _is_wrapped(end: str, length: int, following: str) -> bool:
-    """Whether `following` continues a line of length `length` that ends with `end`."""
+    """Whether `following` continues a line of `length` columns that ends with `end`."""
     if _SMALL.match(following):
         return _CLOSED.search(end, len(end) - 1) is None
     return length >= _FULL_LINE and _OPEN.search(end, len(end) - 1) is not None

@@ -153,8 +153,8 @@ def normalised(text: str) -> str:
             "the mountains of her mother-in-law, pre- and post-war",
         ),
         (
-            "Venez, dit-\nil. Où êtes-\nvous ?",
-            "Venez, dit- il. Où êtes- vous ?",
+            "Venez, dit-\nil. Où êtes-\nvous ? C'est-\nà-dire.",
+            "Venez, dit- il. Où êtes- vous ? C'est- à-dire.",
         ),
         (
             "a self-\ndriving car, thirty-\nfive, the high-\nest; moun\u00ad\ntains",
@@ -193,6 +193,12 @@ def test_paragraphs_and_list_items_are_not_joined(text: str) -> None:
 @pytest.mark.parametrize("text", [f"- {LONG}\nAnd on they go", f"{LONG} on March\n5. We left", "Dear Anna\ni am well"])
 def test_wrapped_lines_are_joined(text: str) -> None:
     assert clean_text(text) == text.replace("\n", " ")
+
+
+def test_wrapped_lines_without_spaces_are_joined_without_one() -> None:
+    full = "これは長い行で、ここで折り返されているので、次の行に続きます。そして"
+    assert clean_text(f"{full}\nさらに続く。\n次の段落\nです。") == f"{full}さらに続く。\n次の段落\nです。"
+    assert clean_text(f"{full}は\nEnglish") == f"{full}は English"
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t", "…!?", "— * — *", "😀🎉", "\x00\u200b", "<|speaker:0|>", "<|im_end|>"])
