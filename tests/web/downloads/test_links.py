@@ -141,7 +141,7 @@ def test_forged_links_and_other_tokens_are_refused(http: httpx.Client, links: Do
         assert b"RIFF" not in answer.content
         if answer.status_code == 403:
             assert answer.json() == {
-                "detail": "This link is not one of this server's. Reload the page to get a new one."
+                "detail": "This link is not one of this server’s. Reload the page to get a new one."
             }
     for other in (foreign, unknown):
         assert http.get(other).status_code == 403
