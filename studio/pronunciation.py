@@ -33,6 +33,8 @@ _TAG = regex.compile(r"\[[^\[\]\n]{1,80}\]|<\|[^<>|\n]{0,64}\|>")  # pauses, sty
 _ALIKE = ("'’‘ʼ", "‐‑-")  # signs that texts use alike
 _LIKE = {sign: f"[{signs}]" for signs in _ALIKE for sign in signs}
 _FOLDED = {sign: signs[0] for signs in _ALIKE for sign in signs} | {"ı": "i"}  # to patterns, ı is an i without case
+_DELIMITERS = ",;\t"
+_SEPARATOR = regex.compile(rf"sep=([{_DELIMITERS}])\s*")  # as the first line of a spreadsheet's file
 _YES = frozenset({"1", "true", "yes", "x"})
 
 
@@ -158,27 +160,48 @@ def to_csv(entries: Sequence[Pronunciation]) -> str:
 def from_csv(text: str) -> list[Pronunciation]:
     """Parse a dictionary: the columns of `COLUMNS`, the last two optional, with or without a header line.
 
-    Columns are separated by commas, semicolons or tabs. Raises InvalidInput for anything else, for invalid phones,
-    for unknown languages, and for more than 2,000 entries.
+    Columns are separated by commas, semicolons or tabs, or as a first line such as "sep=;" says. Raises InvalidInput
+    for anything else, for invalid phones, for unknown languages, and for more than 2,000 entries.
     """
     text = text.removeprefix("\ufeff")
     if len(text) > MAX_FILE or "\0" in text:
         raise InvalidInput("words.bad_file")
-    first = text.partition("\n")[0]
-    delimiter = max(",;\t", key=first.count)
     try:
-        rows = list(islice(csv.reader(io.StringIO(text), delimiter=delimiter), MAX_ENTRIES + 2))
+        rows = _rows(text)
     except csv.Error as error:
         raise InvalidInput("words.bad_file") from error
-    rows = [[cell.strip() for cell in row] for row in rows if any(cell.strip() for cell in row)]
-    if rows and [cell.lower() for cell in rows[0][:2]] == list(COLUMNS[:2]):
+    if rows and [cell.lower() for cell in rows[0][1][:2]] == list(COLUMNS[:2]):
         del rows[0]
     if len(rows) > MAX_ENTRIES:
         raise InvalidInput("words.too_many", most=MAX_ENTRIES)
-    if not rows or any(len(row) < 2 for row in rows):
+    if all(len(row) < 2 for _, row in rows):
         raise InvalidInput("words.bad_file")
-    return [_entry(*row[:4]) for row in rows]
+    return [_entry(line, row) for line, row in rows]
 
 
-def _entry(word: str, spoken: str, match_case: str = "", language: str = "") -> Pronunciation:
-    return checked(Pronunciation(word, spoken, match_case.lower() in _YES, language))
+def _rows(text: str) -> list[tuple[int, list[str]]]:
+    """Return the rows that are not empty, at most two more than a dictionary has, with the numbers of their lines.
+
+    Raises csv.Error.
+    """
+    lines = list(io.StringIO(text, newline=""))  # that end with \n, \r or \r\n
+    if lines and (named := _SEPARATOR.fullmatch(lines[0])):
+        delimiter, lines[0] = named[1], "\n"
+    else:
+        delimiter = _delimiter(next((line for line in lines if line.strip()), ""))
+    reader = csv.reader(lines, delimiter=delimiter)
+    stripped = ((reader.line_num, [cell.strip() for cell in row]) for row in reader)
+    return list(islice(((line, row) for line, row in stripped if any(row)), MAX_ENTRIES + 2))
+
+
+def _delimiter(first: str) -> str:
+    """Return the sign that separates most columns of the first line."""
+    return max(_DELIMITERS, key=lambda sign: len(next(csv.reader([first], delimiter=sign), [])))
+
+
+def _entry(line: int, row: Sequence[str]) -> Pronunciation:
+    word, spoken, match_case, language = (*row, "", "", "")[:4]
+    try:
+        return checked(Pronunciation(word, spoken, match_case.lower() in _YES, language))
+    except InvalidInput as error:
+        raise InvalidInput("words.bad_line", line=line, why=error.message) from error

@@ -1,5 +1,6 @@
 """The studio's flows from a book to a checked file, on a phone and with the keyboard alone."""
 
+import codecs
 import csv
 import io
 import zipfile
@@ -134,6 +135,7 @@ def export_and_import_pronunciations(page: Page, device: InputDevice, storage: S
     expect(dialog.locator("tbody tr")).to_have_count(1)
     name, file = device.save(dialog.get_by_role("button", name="Export CSV"))
     assert name.endswith(".csv")
+    assert file.startswith(codecs.BOM_UTF8)  # by which spreadsheets recognise UTF-8
     lines = list(csv.reader(io.StringIO(file.decode("utf-8-sig"))))
     assert lines[1][:2] == ["SQL", "sequel"]
     more = folder / "words.csv"

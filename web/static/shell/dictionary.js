@@ -176,7 +176,8 @@ class Dictionary {
   }
 
   export() {
-    const href = URL.createObjectURL(new Blob([this.props.value.csv], { type: "text/csv" }));
+    const marked = `\ufeff${this.props.value.csv}`; // by which spreadsheets recognise UTF-8
+    const href = URL.createObjectURL(new Blob([marked], { type: "text/csv" }));
     create("a", { href, download: "pronunciation.csv" }).click();
     setTimeout(() => URL.revokeObjectURL(href), 60_000);
   }

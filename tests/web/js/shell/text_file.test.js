@@ -8,7 +8,8 @@ const LINE = "Müller;Miller\r\n";
 
 test("files of spreadsheets are read in each encoding that these save", () => {
   const utf16 = Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(LINE, "utf16le")]);
-  for (const bytes of [Buffer.from(LINE), Buffer.from(`\ufeff${LINE}`), utf16, Buffer.from(LINE, "latin1")]) {
+  const bigEndian = Buffer.from(utf16).swap16();
+  for (const bytes of [Buffer.from(LINE), Buffer.from(`\ufeff${LINE}`), utf16, bigEndian, Buffer.from(LINE, "latin1")]) {
     assert.equal(decoded(new Uint8Array(bytes)), LINE);
   }
 });
