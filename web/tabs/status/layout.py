@@ -8,6 +8,7 @@ import gradio as gr
 
 from web.tabs.status.file_check import FileCheckHandlers
 from web.tabs.status.handlers import StatusHandlers
+from web.tabs.status.views import model_choices
 from web.ui.components import file_checker, status_board
 from web.ui.events import NO_PROGRESS, broadcast_change, keep_choices, listen, show
 from web.ui.shared import SharedComponents, notice_line, section_title
@@ -29,11 +30,11 @@ def build(context: WebContext, shared: SharedComponents) -> None:
 
 
 def _model_choice(context: WebContext, shared: SharedComponents, handlers: StatusHandlers, board: gr.HTML) -> None:
-    engine, label = context.engine, context.label
+    choices, label = model_choices(context.engine), context.label
     with gr.Row(equal_height=True, elem_id="rp-models"):
         model = gr.Dropdown(
             label=label("status.choose"), info=label("status.choose_info"),
-            choices=list(engine.models), value=engine.name, scale=3, min_width=220, elem_id="rp-model-pick",
+            choices=list(choices.names), value=choices.loaded, scale=3, min_width=220, elem_id="rp-model-pick",
         )  # fmt: skip
         load = gr.Button(label("status.load"), size="md", scale=1, min_width=110, elem_id="rp-model-load")
     licence = gr.HTML("", elem_id="rp-model-licence", apply_default_css=False)

@@ -6,6 +6,8 @@ import os
 import resource
 import sys
 import time
+from collections import Counter
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from studio.provenance.provenance import public_name
 
 if TYPE_CHECKING:
+    from studio.engines.model_manager import ModelManager
     from web.context import WebContext
     from web.ui.i18n import Texts
 
@@ -41,8 +44,24 @@ def status_view(context: WebContext, session: str, texts: Texts) -> dict[str, An
         "uptime": int(time.monotonic() - engine.started),
         "idle": engine.idle_seconds,
         "asleep": engine.asleep and loading is None,
-        "loading": loading and {"name": loading.model, "waits": loading.waits, "done": loading.done},
+        "loading": loading and {"name": public_name(loading.model), "waits": loading.waits, "done": loading.done},
     }
+
+
+@dataclass(frozen=True)
+class ModelChoices:
+    """The models that the host allows. names: by the names that visitors see. loaded: such a name."""
+
+    names: dict[str, str]
+    loaded: str
+
+
+def model_choices(engine: ModelManager) -> ModelChoices:
+    """Return the models to choose from. Of a folder, only the last part is shown, unless two models would be alike."""
+    alike = Counter(public_name(model) for model in engine.models)
+    shown = {model: public_name(model) if alike[public_name(model)] == 1 else model for model in engine.models}
+    names = {name: model for model, name in shown.items()}
+    return ModelChoices(names, shown.get(engine.name, public_name(engine.name)))
 
 
 def licence_html(licence: str) -> str:

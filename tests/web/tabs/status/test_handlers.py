@@ -1,5 +1,6 @@
 """Handlers of the Status tab, without a browser."""
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -130,6 +131,27 @@ def test_loading_a_model_changes_the_page(two_models: WebContext) -> None:
     assert "large is ready" in message
     assert "<strong>large</strong>" in heading
     assert state["name"] == two_models.engine.name == "large"
+
+
+def test_folders_of_models_are_not_shown_to_visitors(two_models: WebContext) -> None:
+    """Unless two folders have the same name."""
+    engine, events = two_models.engine, StatusHandlers(two_models)
+    notices = {"fake": UserMessage("Free."), "/srv/private/large": UserMessage("For research only.")}
+    engine._catalog = dataclasses.replace(engine._catalog, notices=notices)  # type: ignore[type-var]
+    assert "For research only." in events.show_licence("large", request())
+    (busy, *_), (message, heading, state) = list(events.load_model("large", request()))
+    picked, _licence = events.list_models(request())
+    assert picked.value == "large"
+    assert engine.name == "/srv/private/large"
+    assert "private" not in f"{busy} {message} {heading} {state} {picked.choices}"
+    engine._loading = ModelLoading("/srv/private/large")
+    assert events.show_status(request())["loading"]["name"] == "large"
+    notices["/mnt/large"] = UserMessage("Another.")
+    assert [name for name, _ in events.list_models(request())[0].choices] == [
+        "fake",
+        "/srv/private/large",
+        "/mnt/large",
+    ]
 
 
 @pytest.mark.parametrize("wrong", ["other", "", None, 7, "fake"])
