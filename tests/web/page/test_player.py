@@ -517,12 +517,21 @@ def test_waveform_on_light_dark_and_high_density_screens(used_page: Page) -> Non
         for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) found.add([...data.slice(i, i + 3)].join());
         return [...found];
     }"""
-    page.evaluate("window.reprisePlayer.play('a', new Int16Array(22050 * 2).fill(9000))")
+    page.evaluate("""() => {
+        const line = document.querySelector(".rp-now-line");
+        const marked = (window.marked = []);
+        const note = () => marked.push(line.querySelector("[data-now]")?.textContent);
+        new MutationObserver(note).observe(line, { subtree: true, attributeFilter: ["data-now"] });
+        const words = [[0, 3, 0, 0.2], [4, 7, 0.2, 0.6], [8, 13, 0.6, 2]];
+        const facts = { text: "one two three", words };
+        window.reprisePlayer.play("a", new Int16Array(22050 * 2).fill(9000), facts);
+    }""")
     until(page, "stats.position > 22050 * 1.2")
     now = page.locator(".rp-wave").get_attribute("aria-valuenow")
     assert now is not None
     assert float(now) % 1 == 0, "with reduced motion, the cursor moves once a second"
     until(page, "stats.position >= stats.length - 1")
+    assert "two" in page.evaluate("window.marked"), "but words are marked when they are heard"
     page.wait_for_function(f"({colours})().includes('15,118,110')", polling=50)
     page.evaluate("document.body.classList.add('dark')")
     page.wait_for_function(f"({colours})().includes('45,212,191')", polling=50)

@@ -53,23 +53,32 @@ export class PlayerView {
     return this.player.playback.sound;
   }
 
-  // The position to draw: extrapolated between two reports, in steps of a second where reduced motion is preferred.
-  get time() {
+  // Whether the position moves.
+  get flowing() {
+    const { sounding, wanted, at } = this.player.playback;
+    return Boolean(sounding && wanted && !at.waiting && at.now);
+  }
+
+  // The position, extrapolated between two reports.
+  get position() {
     if (this.held !== null) return this.held;
     const { playback } = this.player;
     if (!this.sound) return 0;
-    const flowing = playback.sounding && playback.wanted && !playback.at.waiting && playback.at.now;
-    const time = playback.seconds + (flowing ? (seconds() - playback.at.now) * playback.speed : 0);
-    const reached = Math.max(0, Math.min(time, this.sound.seconds));
-    return this.calm.matches && flowing ? Math.floor(reached) : reached;
+    const time = playback.seconds + (this.flowing ? (seconds() - playback.at.now) * playback.speed : 0);
+    return Math.max(0, Math.min(time, this.sound.seconds));
   }
 
-  // The time that is heard now: earlier than `time` by the output latency, which is up to 0.3 s for wireless speakers. In
-  // Firefox it equals `time`.
+  // The position to draw: in steps of a second where reduced motion is preferred.
+  get time() {
+    return this.calm.matches && this.flowing && this.held === null ? Math.floor(this.position) : this.position;
+  }
+
+  // The position that is heard now: earlier than `position` by the output latency, which is up to 0.3 s for wireless
+  // speakers. In Firefox it equals `position`.
   get heard() {
     const { sounding, graph, speed } = this.player.playback;
     const late = sounding && this.held === null && tellsLatency() ? (graph?.context.outputLatency ?? 0) : 0;
-    return Math.max(0, this.time - late * speed);
+    return Math.max(0, this.position - late * speed);
   }
 
   // ---- controls
@@ -143,7 +152,7 @@ export class PlayerView {
     if (!this.sound?.length || event.ctrlKey || event.metaKey || event.altKey) return;
     const { key } = event;
     if (key === " " || key === "Enter") this.toggle();
-    else if (key in STEPS) this.player.playback.seek(this.time + STEPS[key]);
+    else if (key in STEPS) this.player.playback.seek(this.position + STEPS[key]);
     else if (key in EDGES) this.player.playback.seek(EDGES[key]);
     else return;
     event.preventDefault();
