@@ -57,8 +57,8 @@ test("a selection is a word without punctuation around it, or a few words", () =
 });
 
 test("initials are taken from the first and the last name, in any script", () => {
-  const names = ["Anna", "anna maria van dam", "小林", "Élodie (copy)", " – ", "Ben 2"];
-  assert.deepEqual(names.map(initialsOf), ["A", "AD", "小", "É(", "?", "B2"]);
+  const names = ["Anna", "anna maria van dam", "小林", "Élodie (copy)", " – ", "Ben 2", "“Zoe”", "– 👩‍👧 🎧", "🇫🇷 Léa"];
+  assert.deepEqual(names.map(initialsOf), ["A", "AD", "小", "ÉC", "?", "B2", "Z", "👩‍👧", "L"]);
 });
 
 test("words are timed by their share of the sound, without silences", () => {

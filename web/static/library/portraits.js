@@ -15,11 +15,14 @@ export function learnColours(voices) {
   return colours;
 }
 
-// "Anna Maria van Dam" → "AD"; "小林" → "小".
+const LETTER = /[\p{L}\p{N}]/u;
+const EMOJI = /\p{Extended_Pictographic}|\p{Emoji_Presentation}/u;
+
+// "Anna Maria van Dam" → "AD"; "小林" → "小"; a name of emoji → the first one.
 export function initialsOf(name) {
-  const parts = name.trim().split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word));
-  const letters = [parts[0], parts.length > 1 ? parts.at(-1) : ""].map((word) => [...(word ?? "")][0] ?? "");
-  return letters.join("").toLocaleUpperCase() || "?";
+  const letters = name.split(/\s+/).flatMap((word) => [...word].find((sign) => LETTER.test(sign)) ?? []);
+  if (letters.length) return [...new Set([0, letters.length - 1])].map((at) => letters[at]).join("").toLocaleUpperCase();
+  return [...new Intl.Segmenter().segment(name)].find(({ segment }) => EMOJI.test(segment))?.segment ?? "?";
 }
 
 // A voice by its id or its name, as far as the page knows it; null for none.

@@ -24,7 +24,7 @@ export function mount({ element, props, trigger, watch }) {
     find(".rp-card").hidden = !value;
     if (!value) return;
     showPortrait(find(".rp-card-portrait"), value);
-    find(".rp-card-name").textContent = value.name;
+    find(".rp-card-name").textContent = find(".rp-card-name").title = value.name; // a long one is cut off
     find(".rp-language").textContent = languageName(value.language, pageLanguage());
     find(".rp-about").textContent = find(".rp-about").title = value.about; // a long one is cut off
     find(".rp-hear").hidden = !value.url;
