@@ -9,6 +9,7 @@ import { heardLines } from "../sound/heard.js";
 import { drawing, playAndPause } from "../ui/icons.js";
 import { composes } from "../ui/keyboard.js";
 import { portraitOf, showPortrait, voiceOf } from "../library/portraits.js";
+import { typeInto } from "../ui/typing.js";
 import { deleteWithUndo } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
@@ -28,6 +29,7 @@ export class CardView {
   // editor: the ScriptEditor, which performs the actions.
   constructor(card, editor) {
     Object.assign(this, { card, editor, number: 0, parts: null, sounding: false });
+    this.texts = new Set(); // the card's texts that were shown or written here
     this.caret = 0; // its last place in the trimmed text; the field's own moves to the end when the saved text is shown
     this.node = create("li", { class: "rp-script-card", tabindex: "-1" }, create("p", { class: "rp-script-card-plain" }));
     this.node.view = this;
@@ -78,6 +80,7 @@ export class CardView {
     parts.say.append(drawing("book"), create("span", { class: "rp-dictionary-name" }));
     parts.trouble = create("p", { class: "rp-script-card-trouble" });
     parts.heard = create("div", { class: "rp-script-card-heard rp-heard" });
+    parts.replaced = create("div", { class: "rp-script-card-replaced rp-heard", role: "status" });
     parts.length = create("span", { class: "rp-script-card-length" });
     tool("play", () => editor.hear(this.card), ...playAndPause(), parts.length).classList.add("rp-toggle");
     tool("redo", () => act("redo"));
@@ -95,6 +98,7 @@ export class CardView {
       parts.wave,
       parts.trouble,
       parts.heard,
+      parts.replaced,
       create("div", { class: "rp-script-card-foot" }, parts.play, tools),
       parts.fold,
     );
@@ -120,6 +124,7 @@ export class CardView {
     const shown = parts.text.value.trim();
     if (show(parts.text, card.text)) {
       if (card.text !== shown) this.caret = 0; // it was in another text
+      this.texts.add(card.text);
       this.grow();
     }
     if (parts.voice.value !== (card.voice ?? "")) fillVoices(parts.voice, this.voices, [card.voice]);
@@ -223,12 +228,34 @@ export class CardView {
     // `asked`: the text of the last request, until it is answered. When the page unloads it may not have been sent yet.
     if (text === (isLeaving() ? this.card.text : (this.asked ?? this.card.text))) return;
     this.asked = text;
+    this.texts.add(text.trim());
     const answer = this.editor.act("edit", this.card, { text }).then((done) => {
       if (this.asked === text) this.asked = null;
       if (done) this.showSaved();
+      if (done?.replaced && !this.texts.has(done.replaced)) this.offerReplaced(done.replaced);
       return done || text.trim(); // words that were refused stay in the field, so that they are not lost
     });
     sent(this.parts.text, answer, () => this.fill());
+  }
+
+  // Offers the text that another page had saved, which this page did not show before it replaced it.
+  offerReplaced(other) {
+    const { text, replaced } = this.parts;
+    this.texts.add(other);
+    const answer = (key, act) => {
+      const done = () => {
+        replaced.replaceChildren();
+        text.focus();
+        act?.();
+      };
+      return button({ class: "rp-heard-repair", text: words(key), onclick: done });
+    };
+    const use = () => {
+      typeInto(text, other, { all: true });
+      this.write();
+    };
+    const said = create("p", { text: words("script.replaced", { text: other }) });
+    replaced.replaceChildren(said, answer("script.use_replaced", use), " ", answer("script.keep_own"));
   }
 
   left() {

@@ -201,8 +201,10 @@ class ScriptActions:
         return {}
 
     def _edit(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
-        self._scripts.edit(command.text("card"), command.text("text"), owner=owner.key)
-        return {}
+        """Change a card's text. replaced: its text until now, which the page may not know."""
+        before = self._scripts.card(command.text("card"), owner=owner.key)
+        self._scripts.edit(before.id, command.text("text"), owner=owner.key)
+        return {"replaced": before.text}
 
     def _speaker(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Set a card's speaker. The card gets the voice that the speaker has on other cards."""

@@ -126,6 +126,20 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         until(lambda: actor.said[-1] == "hullo there.")
         expect_state(page, 1, "spoken")
 
+        # Another page has changed a card while its text was edited here.
+        fourth = storage.scripts.cards(storage.scripts.list()[0].id)[3].id
+        for answer, kept in (("Use that text", "From another page."), ("Keep mine", "Once more.")):
+            text(page, 4).fill(f"{text(page, 4).input_value()} And")
+            page.wait_for_function(SAVED, arg=text(page, 4).input_value(), polling=100)
+            expect(card(page, 4).get_by_role("status")).to_have_text("")
+            storage.scripts.edit(fourth, f"{kept} Not this." if answer == "Keep mine" else kept)
+            text(page, 4).fill("Once more.")
+            card(page, 4).get_by_role("button", name=answer).click()
+            expect(text(page, 4)).to_be_focused()
+            expect(text(page, 4)).to_have_value(kept)
+            until(lambda kept=kept: storage.scripts.card(fourth).text == kept)
+            expect(card(page, 4).get_by_role("status")).to_have_text("")
+
         tab(page).get_by_label("Name of the script").fill("A better name")
         page.keyboard.press("Tab")
         tab(page).get_by_role("button", name="All scripts").click()

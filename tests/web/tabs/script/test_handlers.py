@@ -243,6 +243,7 @@ def test_patches_contain_only_changes(page: Page) -> None:
     answer = page.ask("edit", card=page.cards[7]["id"], text="Other words.")
     assert answer["rung"]
     assert [card["text"] for card in answer["state"]["cards"]] == ["Other words."]
+    assert answer["replaced"] == "Card number 7."
     assert answer["state"]["order"] is None
     answer = page.ask("move", card=page.cards[7]["id"], position=0)
     assert (answer["state"]["cards"], len(answer["state"]["order"])) == ([], 40)
