@@ -53,7 +53,7 @@ def _square(data: bytes) -> Image.Image:
                 if picture.width * picture.height > MAX_PIXELS:
                     raise InvalidInput("portrait.large", most=MAX_PIXELS // 1_000_000)
                 picture.draft("RGB", (4 * SIDE, 4 * SIDE))
-                upright = ImageOps.exif_transpose(picture).convert("RGBA")
+                upright = _in_8_bits(ImageOps.exif_transpose(picture)).convert("RGBA")
                 seen = Image.new("RGBA", upright.size, "white")
                 seen.alpha_composite(upright)
                 return ImageOps.fit(seen.convert("RGB"), (SIDE, SIDE))
@@ -61,3 +61,8 @@ def _square(data: bytes) -> Image.Image:
         raise
     except Exception as error:  # Pillow raises many types for damaged files
         raise InvalidInput("portrait.unreadable") from error
+
+
+def _in_8_bits(picture: Image.Image) -> Image.Image:
+    """Scale grey values of 16 bits, which Pillow's conversion would clip at 255."""
+    return picture.convert("I").point(lambda value: value / 256).convert("L") if picture.mode == "I;16" else picture

@@ -37,6 +37,13 @@ def test_portrait_is_a_small_upright_square_without_exif(format: str) -> None:
     assert portrait_url(made).startswith("data:image/webp;base64,")
 
 
+def test_grey_picture_of_16_bits_keeps_its_shades() -> None:
+    file = io.BytesIO()
+    Image.new("I;16", (400, 400), 100 * 256).save(file, "PNG")
+    with Image.open(io.BytesIO(make_portrait(file.getvalue()))) as picture:
+        assert picture.convert("L").getpixel((SIDE // 2, SIDE // 2)) == pytest.approx(100, abs=3)
+
+
 def test_invalid_picture_is_rejected() -> None:
     gif = io.BytesIO()
     Image.new("RGB", (9, 9)).save(gif, "GIF")
