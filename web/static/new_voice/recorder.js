@@ -115,7 +115,8 @@ class Recorder {
   record(taking) {
     if (this.taking !== taking) return; // the microphone was closed during the countdown
     taking.recording = new Recording(taking.microphone.rate, this.props.longest);
-    taking.words = this.view.script;
+    const { instead } = taking;
+    taking.words = this.view.script || (instead && !instead.dictated ? instead.words : ""); // which is read again
     this.view.say(words("clip.recording_short", { seconds: decimals(0, 1, pageLanguage()) }), "recording");
   }
 

@@ -166,10 +166,15 @@ def test_clips_are_recorded_again_played_and_removed(page: Page, tmp_path: Path)
     assert both["chosen"] == 1
     assert both["clips"][0]["words"] == "", "a closed script gives no words"
 
+    page.locator(".rp-script summary").click()
+    page.locator(".rp-clip-name").first.click()
+    page.get_by_label("The words in this clip").fill("My own words.")
     begin_recording(page, 5, f"Record again: {names[0]}")
     stop(page)
     made = value(page, '"chosen": 0')
     assert [clip["name"] for clip in made["clips"]] == names
+    assert made["clips"][0]["words"] == "My own words.", "they are read again"
+    page.locator(".rp-script summary").click()
     assert made["clips"][0]["seconds"] >= 0.5
     assert made["clips"][0]["path"] != both["clips"][0]["path"]
 
