@@ -82,13 +82,19 @@ def check_every_tab(page: Page) -> None:
 
 
 def check_forced_colours(page: Page) -> None:
-    """Check that the selected tab and the picked voice differ from others without colours of the page."""
+    """Check that the selected tab, the mark of a recording and the picked voice are seen without the page's colours."""
     page.set_viewport_size(LAPTOP)
     page.emulate_media(forced_colors="active")
     tab, voice_row = page.locator("#rp-tabs [role=tab][aria-selected=true]"), page.locator(".rp-rail-row[data-picked]")
     line = tab.evaluate("tab => getComputedStyle(tab, '::after').backgroundColor")
+    dot = page.evaluate("""() => {
+        document.documentElement.toggleAttribute("data-rp-recording", true);
+        const drawn = getComputedStyle(document.getElementById("rp-tab-new-button"), "::before").backgroundColor;
+        document.documentElement.toggleAttribute("data-rp-recording", false);
+        return drawn;
+    }""")
     canvas = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert line != canvas
+    assert canvas not in (line, dot)
     expect(voice_row).to_have_css("outline-style", "solid")
     page.emulate_media(forced_colors="none")
     page.set_viewport_size(PHONE)
