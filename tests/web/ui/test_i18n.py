@@ -83,7 +83,7 @@ def test_every_language_is_translated(language: str) -> None:
 
 # French sets a narrow no-break space before ; ! ? %, and a no-break space before : and inside « ».
 SPACED_IN_FRENCH = {";": "\u202f", "!": "\u202f", "?": "\u202f", "%": "\u202f", ":": "\u00a0", "»": "\u00a0"}
-CODE = re.compile(r"https?:|\[speed:[\d.]+\]|\[K, T\]|cuda:N|s3://|gs://|az://")
+CODE = re.compile(r"https?:|\[speed:[\d.]+\]|\[K, T\]|cuda:N|s3://|gs://|az://|%[0-9A-F]{2}")
 
 
 def test_french_has_no_break_spaces_at_its_punctuation() -> None:
