@@ -155,8 +155,11 @@ def speak_and_proof_book(page: Page, device: InputDevice, folder: Path, ready: l
     open_tab(page, "Script")
     expect(page.get_by_text("No scripts yet.")).to_be_visible()
     assert violations(page, "#rp-tab-script") == []
+    new = page.get_by_label("Text of the new script")
+    new.evaluate("field => field.addEventListener('input', () => (field.inputs = (field.inputs ?? 0) + 1))")
     device.button("Try a dialogue")
-    assert page.get_by_label("Text of the new script").input_value().startswith("Clara: ")
+    assert new.input_value().startswith("Clara: ")
+    assert new.evaluate("field => field.inputs") == 1
     device.choose_file(page.locator("#rp-script-upload"), book)
     expect(page.get_by_label("Name of the script")).to_have_value("Two Places")
     expect(page.get_by_role("heading", name="The Harbour")).to_be_visible()
