@@ -482,14 +482,14 @@ class Engine:
             return
         if self.capabilities.has_speaker_encoder and not all(reference.clip for reference in voice.references):
             return  # without its clips the voice cannot have been used
-        for reference in voice.references:
-            self._encoder.forget(reference.codes)
-            self._embeddings.forget(reference.clip)
-            if self._adaptations is not None:
-                self._adaptations.forget(reference.clip, self._codes(reference).numpy())
         if self._started:
             with suppress(InvalidInput):  # a voice that cannot be prompted has no prompt
                 self._forget_voice(voice)
+        for reference in voice.references:
+            self._encoder.forget(reference.codes)
+            self._embeddings.forget(reference.clip)  # after the prompt, which was built from it
+            if self._adaptations is not None:
+                self._adaptations.forget(reference.clip, self._codes(reference).numpy())
 
     def _remember_dialogue(self, voices: PromptVoice) -> None:
         """Note that the prompt of several voices may be cached, for `forget`."""

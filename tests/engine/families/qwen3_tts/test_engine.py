@@ -112,6 +112,15 @@ def test_clip_without_transcript_is_cloned_by_its_embedding(engine: Engine, voic
     assert speech.result.first_audio_timings.positions < 15  # the clip is not in the prompt
 
 
+def test_embedding_of_a_deleted_voice_is_forgotten(engine: Engine) -> None:
+    made = engine.encode_voice("Gb", [(SPEECH / "espeak_en_gb.flac", WORDS)]).voice
+    held = engine._embeddings._cache.nbytes
+    speak(engine, made)
+    assert engine._embeddings._cache.nbytes > held
+    engine.forget(made)
+    assert engine._embeddings._cache.nbytes == held
+
+
 def test_long_text_is_spoken_in_several_segments(engine: Engine, voice: Voice) -> None:
     speech = engine.speak(" ".join(f"This is the long sentence of number {i}." for i in range(14)), voice)
     assert {chunk.segment for chunk in speech} == {0, 1}
