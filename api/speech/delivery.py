@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from api.errors import CLIENT_GONE
-from api.speech.silence import Silence
+from api.speech.silence import Silence, can_be_silence
 from api.speech.stream import MEDIA_TYPES, ChunkEncoder, EncodedSpeech, SpokenWord, Usage
 from engine.audio.output.mastering import at_loudness
 from engine.audio.output.stream import LOSSY, StreamEncoder, StreamFormat, written_rate
@@ -93,8 +94,9 @@ async def open_stream(
     try:
         speech = await (jobs.speeches.run(start) if voice.clip is None else jobs.clips.run(caller, start))
     except InvalidText as error:
-        if error.message.key != NO_WORDS or not isinstance(text, str) or not text:
+        if error.message.key != NO_WORDS or not isinstance(text, str) or not can_be_silence(text):
             raise
+        await run_in_threadpool(context.access.spend, caller, len(text))
         speech = Silence(text, context.app.engine.sample_rate, seed)
     tags = Provenance.from_take(context.app.engine.name, speech.voice, speech.seed).tags()
     mark = context.app.watermark if as_whole else None

@@ -1,7 +1,7 @@
 """Silence in place of a text without words.
 
-OpenAI answers such a text with audio, so programs send them: “.” to check a key or to load the model, and an emoji or
-“…” as a sentence of a language model's reply. They take an error for a failure of the server.
+OpenAI answers such a text with audio, so programs send them: “.” to check a key, and an emoji or “…” as a sentence of a
+language model's reply. They take an error for a failure of the server.
 """
 
 from __future__ import annotations
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from engine.request import SpeechResult
 
 SHORTEST = 0.1  # seconds: players refuse a file without samples
+LONGEST = 60.0  # seconds: silence takes no slot, so the engine's queue does not bound the work of encoding it
+
+
+def can_be_silence(text: str) -> bool:
+    """Return whether silence may take the place of a text without words: it is not empty, and its pauses are short."""
+    return bool(text) and pause_seconds(text) <= LONGEST
 
 
 class Silence:

@@ -64,7 +64,9 @@ class ChunkEncoder(Protocol):
 
 @dataclass
 class Usage:
-    """Usage of a request. seconds: of the audio that is sent. first_audio: seconds until the first chunk."""
+    """Usage of a request. seconds: of the audio that is sent. first_audio: seconds until the first speech; None before
+    it, and for silence.
+    """
 
     characters: int
     frames: int = 0
@@ -235,7 +237,7 @@ class EncodedSpeech:
         samples = chunk.samples[: round(len(chunk.samples) * share)]
         usage.frames += frames
         usage.seconds += len(samples) / self._speech.sample_rate / self._encoder.speed
-        if usage.first_audio is None:
+        if usage.first_audio is None and chunk.frames:
             usage.first_audio = chunk.elapsed
         return replace(chunk, samples=samples, frames=frames)
 

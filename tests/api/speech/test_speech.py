@@ -270,6 +270,7 @@ def test_empty_clip_is_rejected(client: httpx.Client) -> None:
     [
         ({"input": ""}, 400, "input: "),
         ({"input": "[pause:61]"}, 400, "at most 60 seconds"),
+        ({"input": "[pause:40] [pause:40]"}, 400, "no words to say"),
         ({"input": "…", "voice": "Nobody"}, 404, "no voice called “Nobody”"),
         ({"input": "x" * 10_001}, 400, "input: "),
         ({"input": "Привет"}, 400, "speaks English only"),
@@ -310,12 +311,20 @@ def test_text_without_words_is_silence(speak: Speak, format: str) -> None:
 
 def test_words_and_events_of_a_silence_are_empty(speak: Speak, client: httpx.Client) -> None:
     asked = {"input": ".", "timestamp_granularities": ["word"]}
+    before = first_audio_times(client)
     *deltas, done = events(speak(stream_format="sse", response_format="pcm", **asked))
     assert {delta["type"] for delta in deltas} == {"speech.audio.delta"}
     assert (done["usage"]["frames"], done["usage"]["seconds"]) == (0, 0.1)
     items = {"items": [{**asked, "voice": "Clara"}], "lufs": -16}
     (result,) = client.post("/v1/audio/speech/batch", json=items).json()["results"]
     assert (result["status"], result["words"], result["usage"]["seconds"]) == ("success", [], 0.1)
+    assert first_audio_times(client) == before, "the model did not make it"
+
+
+def first_audio_times(client: httpx.Client) -> str:
+    """Return the number of measured times to the first audio, as the metrics have it."""
+    (line,) = (line for line in client.get("/metrics").text.splitlines() if "first_audio_seconds_count" in line)
+    return line
 
 
 @SHORT
