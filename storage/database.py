@@ -306,7 +306,7 @@ def _url(url_or_path: str | Path) -> URL:
         url = make_url(str(url_or_path))
     except (ArgumentError, ValueError) as error:
         raise DatabaseUnavailable("database.bad_url") from error
-    if "@" in (url.host or ""):  # of the password, whose end would be shown as a part of the host
+    if url.host and "@" in f"{url.host}/{url.database}":  # of the password, whose end would be shown with these
         raise DatabaseUnavailable("database.bad_url")
     if url.get_backend_name() in ("postgresql", "postgres"):
         return url.set(drivername="postgresql+psycopg")

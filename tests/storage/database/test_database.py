@@ -181,6 +181,7 @@ def test_read_only_file_is_rejected(shared: Path) -> None:
         ("://", "cannot be read"),
         ("postgresql://localhost:port/voices", "cannot be read"),
         ("postgresql://reprise:p@ss@localhost/voices", "%40 for @"),
+        ("postgresql://reprise:p@s/s@localhost/voices", "%40 for @"),
     ],
 )
 def test_unusable_url_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, sentence: str) -> None:
