@@ -6,11 +6,14 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
 from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, Response
 
 from api.access import caller_of
 from api.context import context_of
 from api.errors import ModelNotFound, documented
+from engine.audio.decode import LONGEST
+from engine.errors import InvalidInput, UnusableReference
 from engine.languages import language_tag
 from engine.voice import MAX_LANGUAGE
 
@@ -19,6 +22,7 @@ OPENAI_MODELS = ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe")
 NOT_INSTALLED = (
     "This server does not transcribe: install the package with “pip install -r requirements-extra.txt”, or on the page."
 )
+TOO_LONG = "reference.too_long"  # key of the error, which advises on a clip of a voice
 
 router = APIRouter(tags=["speech"])
 
@@ -50,8 +54,13 @@ async def create_transcription(
     recogniser = context.app.recognition
     if not recogniser.ready:
         raise ModelNotFound(NOT_INSTALLED)
-    if model != recogniser.name and not model.startswith(OPENAI_MODELS):
+    if not model.startswith(OPENAI_MODELS) and model != await run_in_threadpool(lambda: recogniser.name):
         raise ModelNotFound(f"“{model}” does not transcribe here; ask for {', '.join(OPENAI_MODELS)}.")
     sound = await file.read()
-    text = await context.jobs.voices.run(caller, recogniser.transcribe, sound, language_tag(language))
+    try:
+        text = await context.jobs.voices.run(caller, recogniser.transcribe, sound, language_tag(language))
+    except UnusableReference as error:
+        if error.message.key != TOO_LONG:
+            raise
+        raise InvalidInput(f"file: it is longer than {LONGEST:g} seconds; send it in parts.") from error
     return PlainTextResponse(text) if response_format == "text" else Transcription(text=text)

@@ -1,9 +1,13 @@
 """Transcription by the page's recogniser."""
 
+import asyncio
+
 import httpx
 import openai
 import pytest
 
+from engine.errors import UnusableReference
+from storage.server_settings import ServerSettings
 from studio import recognition
 from tests.api.conftest import Server
 from tests.paths import CLIP
@@ -48,6 +52,38 @@ def test_other_models_and_formats_are_refused(
 ) -> None:
     refused = client.post(URL, data=asked, files={"file": CLIP.read_bytes()})
     assert (refused.status_code, says in refused.json()["error"]["message"]) == (status, True)
+
+
+def test_long_file_is_refused_as_a_file(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not with the advice on a clip of a voice."""
+
+    def refuse(_sound: bytes, _model: str, _language: str) -> str:
+        raise UnusableReference("reference.too_long", longest=90)
+
+    monkeypatch.setattr(recognition, "can_transcribe", lambda: True)
+    monkeypatch.setattr(recognition, "transcribe", refuse)
+    refused = client.post(URL, files={"file": CLIP.read_bytes()})
+    assert (refused.status_code, refused.json()["error"]["message"]) == (
+        400,
+        "file: it is longer than 90 seconds; send it in parts.",
+    )
+
+
+@pytest.mark.usefixtures("languages")
+def test_choice_of_the_recogniser_is_not_read_in_the_event_loop(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, outside = ServerSettings.get, []
+
+    def read_outside(self: ServerSettings, name: str) -> str | None:
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()
+        outside.append(name)
+        return read(self, name)
+
+    monkeypatch.setattr(ServerSettings, "get", read_outside)
+    assert client.post(URL, data={"model": "small"}, files={"file": CLIP.read_bytes()}).json() == {"text": WORDS}
+    assert outside
 
 
 def test_server_without_the_recogniser_says_so(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
