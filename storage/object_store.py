@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 import threading
@@ -61,9 +62,16 @@ class ObjectStore:
         self._is_local = isinstance(self._files, LocalFileSystem)
 
     def check(self) -> None:
-        """Check that objects can be written and deleted. Raises DatabaseUnavailable."""
+        """Check that objects can be written and deleted. A full store passes: data can be deleted from it.
+
+        Raises DatabaseUnavailable.
+        """
         name = new_id()
-        self.write(name, b"check")
+        try:
+            self.write(name, b"check")
+        except DatabaseUnavailable as error:
+            if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
         self.delete(name)
 
     def write(self, name: str, data: bytes) -> None:

@@ -3,7 +3,7 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -15,7 +15,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from engine.errors import DatabaseUnavailable, NameTaken
-from storage import Storage
+from storage import Storage, durable_files
 from storage.database import Database
 from storage.object_store import ObjectStore
 from storage.repositories import stored_objects
@@ -84,6 +84,28 @@ def test_audio_is_written_to_and_read_from_the_store(url: str, place: str) -> No
         storage.delete_owner("local")
         assert objects(place) == []
     assert count_rows(url, "stored_objects") == 0
+
+
+def test_full_store_does_not_keep_a_server_from_starting(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can still be read and deleted from."""
+    with Storage.open(url, audio_store=tmp_path / "sounds") as storage:
+        monkeypatch.setattr(durable_files, "_sync", failing(errno.ENOSPC))
+        storage.check_store()
+        assert [path for path in (tmp_path / "sounds").rglob("*") if path.is_file()] == []
+        monkeypatch.setattr(durable_files, "_sync", failing(errno.EROFS))
+        with pytest.raises(DatabaseUnavailable):
+            storage.check_store()
+
+
+def failing(number: int) -> Callable[[int], None]:
+    """Return a function that raises the system's error of this number."""
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
 
 
 def test_rejected_or_deleted_voices_leave_no_objects(url: str, tmp_path: Path) -> None:
