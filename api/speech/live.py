@@ -40,7 +40,7 @@ from typing import Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from api.access import caller_of
 from api.context import ApiContext, context_of
@@ -108,6 +108,8 @@ async def speak_live(socket: WebSocket) -> None:
 
 async def _message(socket: WebSocket, session: LiveSession) -> Any:
     """Return the client's next message; None if it is not JSON. Raises WebSocketDisconnect, TimeoutError."""
+    if socket.application_state is not WebSocketState.CONNECTED:  # an answer could not be sent
+        raise WebSocketDisconnect(1006)
     receiving, last = asyncio.create_task(socket.receive_json()), time.monotonic()
     try:
         while True:

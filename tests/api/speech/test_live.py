@@ -4,21 +4,25 @@ import base64
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, MutableMapping
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from starlette.websockets import WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from api.access import CALLER
+from api.context import ApiContext
 from api.speech import live
 from api.speech.reply import Reply
 from api.speech.stream import Part, Usage
 from storage.api_keys import NewKey
+from studio.access import Caller
 from tests.api.conftest import LONG, TEXT, Server, bearer, decode_audio, end_turns_after, metric, same_sound
 from tests.paths import CLIP
 from tests.support.looping import run
@@ -448,3 +452,22 @@ def test_session_outlives_the_header_timeout_and_ends_when_idle(
     monkeypatch.setattr(live, "IDLE_SECONDS", 1.0)
     with live_session(server) as session, pytest.raises(Exception, match="The session was idle"):
         session.socket.recv(30)
+
+
+def test_session_ends_when_an_answer_cannot_be_sent(server: Server) -> None:
+    """Its client left without waiting for the answer; the server logs no error."""
+    messages = [{"type": "websocket.connect"}, {"type": "websocket.receive", "text": '{"type": "session.config"}'}]
+    sent: list[str] = []
+
+    async def receive() -> dict[str, str]:
+        return messages.pop(0)
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message["type"])
+        if message["type"] == "websocket.send":
+            raise OSError("The connection is closed.")
+
+    context = ApiContext.create(server.app)
+    scope = {"type": "websocket", "app": SimpleNamespace(state=SimpleNamespace(context=context))}
+    run(live.speak_live, WebSocket({**scope, "state": {CALLER: Caller("local")}}, receive, send))
+    assert sent == ["websocket.accept", "websocket.send"]
