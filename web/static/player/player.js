@@ -196,7 +196,7 @@ class Player {
   addChunk({ start, pcm, words: spokenWords = [] }) {
     const samples = decodePcm(pcm);
     if (spokenWords.length) this.live.facts = { ...this.live.facts, words: [...(this.live.facts.words ?? []), ...spokenWords] };
-    if (!samples.length) return; // the message has only words
+    if (!samples.length && start >= this.live.length) return; // only words; else, audio is taken back
     this.stats.firstChunkAt ??= performance.now();
     this.before = null;
     this.stats.chunks += 1;
