@@ -49,10 +49,12 @@ _ABBREVIATIONS = frozenset(
     "mr mrs ms mx dr prof rev hon gen adm col maj capt cmdr lt sgt cpl supt gov sen rep pres st mt ft vs cf ca"
     " eg pvt pfc insp atty ie aka incl approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta"
     " dra dña ud uds lic ing dott avv dhr mevr bijv avda ee skt napr např tzv проф акад ул оз просп"
-    " inkl exkl zzgl bd boul arq gral exmo exma sig sigg geom ks św inż płk ppłk mjr kpt np tzn tj m.in doç yrd öğr"
+    " inkl exkl zzgl boul arq gral exmo exma geom św inż płk ppłk mjr kpt m.in doç yrd öğr"
     " डॉ प्रो पं बी सी डी एफ एच जे के एल एम एन ओ पी आर एस टी यू".split()
 )
-_CAPITALISED = frozenset("Amb Av Det Eng Ens GS PGS Sn ThS TP TS".split())  # others are words: "Jeg vet det. Han …"
+_CAPITALISED = frozenset("Amb Av Det Ens".split())  # others are words: "Jeg vet det. Han …"
+# Of other languages; in English names and words, which end sentences: "He drew his Sig. The", "I saw TJ. He".
+_AMBIGUOUS = frozenset("Bd Eng GS Ks Np PGS Sig Sigg Sn TP TS ThS bd ks np sig sigg tj tzn".split())
 _BEFORE_NUMBER = frozenset(
     "no nos vol vols fig figs eq p pp ch chap sec sect para art op pt rm apt bldg ste ext tel ca est max min rte hwy"
     " str abb abs abt kap pág pag pagg cap núm apto godz rozdz ust pkt poz nº кв рис стр гл ст руб"
@@ -113,8 +115,8 @@ _BEFORE = {
     "av": _ERA_FOLLOWS,
     "co": regex.compile(r"\s+(?:KG|KGaA|OHG|Inc|LLC|Ltd)\b"),  # "GmbH & Co. KG"
 }
-# A single letter that is no initial: "20 °C.", "90 km/h.", "I won't.", "5 m.", "1989 г.", but "44 v. Chr."
-_NO_INITIAL = regex.compile(r"[°/]\p{L}|\p{L}['’]\p{Ll}|\p{N}\s?\p{Ll}$")
+# A single letter that is no initial: "20 °C.", "90 km/h.", "I won't.", "5 m.", "1989 г.", but "Game 5 v. Boston"
+_NO_INITIAL = regex.compile(r"[°/]\p{L}|\p{L}['’]\p{Ll}|\p{N}\s?[ghklmrs[\p{Ll}--\p{Latin}]]$", regex.V1)
 _AND_SO_ON = regex.compile(r"(?r)\bи\s+т\.\s?[дп]", regex.I)  # "и т. д."
 # In these scripts a single letter before a full stop abbreviates a word, in Thai a few consonants: "د.", "พ.ศ."
 _ONE_LETTER = regex.compile(
@@ -215,6 +217,8 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
     counted = word in _UNITS | _OF_RECIPES and _NUMBER_BEFORE.match(text, start, found.start()) is not None
     if counted and found[0].islower():
         return word in _OF_RECIPES and _follows(_UNIT_GOES_ON, text, after)
+    if found[0] in _AMBIGUOUS:
+        return not opens_sentence(text, after)
     if _is_abbreviation(found[0]) or (found[0].title() in BOOKS and _follows(_VERSE_FOLLOWS, text, after)):
         return True
     if _INITIALS.fullmatch(found[0]):
@@ -229,7 +233,7 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
         return False
     if word in _BEFORE and _follows(_BEFORE[word], text, after):
         return True
-    if word in _DEGREES and _DOCTOR_BEFORE.match(text, start, found.start()):
+    if found[0] in _DEGREES and _DOCTOR_BEFORE.match(text, start, found.start()):
         return True
     if word in _BEFORE_NUMBER or word.endswith("str"):  # German streets: "Hauptstr. 5"
         return _follows(_NUMBER_FOLLOWS, text, after) or (
@@ -255,7 +259,7 @@ def _follows(pattern: "regex.Pattern[str]", text: str, at: int) -> bool:
 
 def _is_abbreviation(word: str) -> bool:
     plain = word.lower()
-    return plain in _ABBREVIATIONS or plain.replace(".", "") in _ABBREVIATIONS or word in _CAPITALISED
+    return plain in _ABBREVIATIONS or plain.replace(".", "") in _ABBREVIATIONS or word in _CAPITALISED | _AMBIGUOUS
 
 
 def is_title(text: str, end: int) -> bool:
