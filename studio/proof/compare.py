@@ -134,11 +134,13 @@ def _plain_numbers(words: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 def _words(text: str, language: str) -> list[_Word]:
     english, forms = language == "en", Forms(text, language)
-    words = [
-        _Word(normalised, forms.of(normalised, token.start(), token.end()), token.start(), token.end())
-        for token in _TOKEN.finditer(text)
-        for normalised in _normalised_words(token[0], language)
-    ]
+    words: list[_Word] = []
+    for token in _TOKEN.finditer(text):
+        normalised = _normalised_words(token[0], language)
+        words += [
+            _Word(word, form, *token.span())
+            for word, form in zip(normalised, forms.of(normalised, *token.span()), strict=True)
+        ]
     if not english:
         return words
     plain = _plain_numbers([word.normalised for word in words])

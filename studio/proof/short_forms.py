@@ -16,11 +16,17 @@ from engine.text.sentences import sentence_spans
 SIGN = r"(?:°(?:[cf]\b)?|[\p{Sc}%&@+=§№])"  # read as a word
 _FIGURE = regex.compile(rf"\p{{N}}|{SIGN}")
 _ROMAN = regex.compile(r"(?=[IVXLC]{2}|[IVX]\.)(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})(?:er?|ère|[èe]me|º|\.)?")
-_UNIT = regex.compile(r"\p{L}{1,3}[²³]?\.?")
+# Others are words: "1990 hat er", "2020 la mer".
+_UNIT = regex.compile(
+    r"(?:[cdkmµ]?m[²³]?|[kmµ]?[gs]|[cdhm]?l|[kmM]?[VW]|[kM]?Wh|[kMG]?Hz|[kKMGT]B|[htA]|min|sec|Std|Sek|Min|Jh|ha|zł|Kč|Ft"
+    r"|[кмс]?м[²³]?|[км]?г|м?л|[тч]|мин|сек|руб|тыс|млн|млрд|[\p{L}--[\p{Latin}\p{Cyrillic}]]{1,3})\.?",
+    regex.V1,
+)
 _NUMBER_SIGN = regex.compile(r"[Nn]\.?[º°]|№")
 _DOUBLE = regex.compile(r"(\p{L})\1")  # of plurals: "EE. UU."
-_NUMBER = regex.compile(r"\p{N}$")
-_EDGE = r"[\p{Ps}\p{Pi}\p{Pe}\p{Pf}\"',;:!?]*"
+_NUMBER_BEFORE = regex.compile(r"(?r)\p{N}\s?")
+_EDGE = r"[\p{Ps}\p{Pi}\p{Pe}\p{Pf}\"',;:!?]"
+_EDGES = regex.compile(rf"^{_EDGE}+|(?<!{_EDGE}){_EDGE}+$")
 _AT_END = frozenset("ecc etc itd itp usf usw".split())  # also end sentences
 
 
@@ -33,21 +39,26 @@ class Form(Enum):
 
 
 class Forms:
-    """The forms of the words of a text. English texts have figures only, since other short forms are written out."""
+    """The forms of the words of a text.
+
+    English texts have figures only, since other short forms are written out, and so have texts that may be English,
+    where "I." is no Roman numeral.
+    """
 
     def __init__(self, text: str, language: str) -> None:
         """language: a primary tag; "" if unknown."""
-        self._text, self._english = text, language == "en"
-        self._ends = set() if self._english else {end for _, end in sentence_spans(text)}
+        self._text, self._figures_only = text, language in ("en", "")
+        self._ends = set() if self._figures_only else {end for _, end in sentence_spans(text)}
 
-    def of(self, word: str, start: int, end: int) -> Form:
-        """Return the form of a normalised word. start, end: of its token in the text."""
-        if self._english or _FIGURE.search(word):
-            return Form.FIGURE if _FIGURE.search(word) else Form.WORD
-        token = regex.sub(rf"^{_EDGE}|{_EDGE}$", "", self._text[start:end])
+    def of(self, words: Sequence[str], start: int, end: int) -> list[Form]:
+        """Return the forms of the normalised words of a token. start, end: of the token in the text."""
+        token = "" if self._figures_only else _EDGES.sub("", self._text[start:end])
+        return [Form.FIGURE if _FIGURE.search(word) else self._form(word, token, start, end) for word in words]
+
+    def _form(self, word: str, token: str, start: int, end: int) -> Form:
         if _ROMAN.fullmatch(token):
             return Form.FIGURE
-        if _NUMBER_SIGN.match(token) or (_UNIT.fullmatch(token) and _NUMBER.search(self._text[:start].rstrip()[-1:])):
+        if _NUMBER_SIGN.match(token) or (_UNIT.fullmatch(token) and _NUMBER_BEFORE.match(self._text, 0, start)):
             return Form.SHORT
         if token.endswith("."):
             stopped = end not in self._ends or len(word) == 1 or word in _AT_END or _DOUBLE.fullmatch(word)

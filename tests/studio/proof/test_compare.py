@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from studio.proof.compare import compare
+from tests.support.linear import assert_linear, repeated
 
 TEXT = "The quick brown fox jumps."
 
@@ -153,10 +154,18 @@ def test_forms_of_writing_of_other_languages_are_equal(language: str, text: str,
         ("es", "un año", "un ano", ["año"]),
         ("de", "Dr. Müller lief 5 km.", "Herr Müller lief fünf Meter.", ["Dr.", "5", "km."]),
         ("de", "Er ist da.", "Er ist dabei.", ["da."]),
+        ("de", "Um 5 kam er.", "um 5 kamen er", ["kam"]),
+        ("fr", "En 1990 la mer", "en 1990 lacs mer", ["la"]),
+        ("", "He is taller than I.", "he is taller than me", ["I."]),
+        ("", "In 1990 the man met J. Smith.", "in 1990 they man met John Smith", ["the", "J."]),
     ],
 )
 def test_other_words_of_other_languages_are_marked(language: str, text: str, heard: str, wrong: list[str]) -> None:
     assert marked(text, heard, language) == wrong
+
+
+def test_long_token_takes_linear_time() -> None:
+    assert_linear(lambda text: compare(text, text, "de"), repeated('(")a.'), 16_000)
 
 
 def test_number_is_not_equal_to_another_number_or_to_a_missing_sentence() -> None:
