@@ -36,16 +36,18 @@ _QUOTED = regex.compile(
 )
 # What follows the speech, by its closing bracket.
 _AFTER_SPEECH = {closing: regex.compile(rf"{closing}(?![。．！？!?…]*+(?:\Z|\s*[「『]))") for closing in ("」", "』")}
-# Words that tell of a speech, after which a colon names no speaker: the sentence is part of the text.
+# Words that tell of a speech, after which a colon names no speaker: the sentence is part of the text. In an interview
+# "问：…" and "答：…" are speakers, and so are names that end with 道.
 _SAYS = regex.compile(
-    r"\b(?:said|says|asked|answered|replied|cried|shouted|whispered|sagte?|fragte?|rief|antwortete|meinte|dit|demanda"
+    r"(?:\b(?:said|says|asked|answered|replied|cried|shouted|whispered|sagte?|fragte?|rief|antwortete|meinte|dit|demanda"
     r"|répondit|dijo|dice|preguntó|respondió|disse|chiese|rispose|perguntou|respondeu|сказала?|спросила?|ответила?"
-    r"|powiedziała?|zapytała?|dedi|diye sordu)$|[说說道问問答喊叫曰]$"
+    r"|powiedziała?|zapytała?|dedi|diye sordu)|.[说說问問答喊叫曰]):|道:[“「『\"]"
 )
 # Directions in scripts without capitals, in which a tag for style looks like a name: "[笑] …".
 _STYLE = regex.compile(
-    r"笑|哭|泣|叹|嘆|怒|咳|喘|(?:低|小|大|轻|輕|悄)[声聲]|ささや|囁|ため息|沈黙|웃|울|한숨|속삭|기침|ضحك|همس|تنهد|צוחק|צחוק|לוחש|אנחה"
-    r"|हँस|हंस|फुसफुस|หัวเราะ|กระซิบ|ถอนหายใจ"
+    r"笑(?![\p{Han}--[着声聲了得出说說]])|哭|泣|叹|嘆|怒|咳|喘|(?:低|小|大|轻|輕|悄)[声聲]|ささや|囁|ため息|沈黙|웃|\b울|한숨|속삭|기침|ضحك|همس|تنهد|צוחק|צחוק|לוחש|אנחה"
+    r"|हँस|हंस|फुसफुस|หัวเราะ|กระซิบ|ถอนหายใจ",
+    regex.V1,
 )
 
 
@@ -124,7 +126,7 @@ def _match(line: str) -> tuple[str, str] | None:
     name, direction, text = found.group("name", "direction", "text")
     tag = found.groupdict().get("tag")
     speaker = " ".join((name or tag or "").split())
-    if len(speaker) > MAX_SPEAKER or (_STYLE.search(speaker) if tag else _SAYS.search(speaker)):
+    if len(speaker) > MAX_SPEAKER or (_STYLE.search(speaker) if tag else _SAYS.search(f"{speaker}:{text[:1]}")):
         return None
     space = "" if (direction or "").endswith("）") else " "
     return speaker, f"{direction or ''}{space}{text}".strip()

@@ -9,10 +9,11 @@ import regex
 _TITLE = r"(?:MRS?|MS|DR|ST|M|MME|MLLE|PROF|REV|CAPT|SGT|LT|COL|GEN|SR|SRA|FR|HR)\.\ "
 _WORD = r"\p{Lu}[\p{Lu}\p{M}'’\-]*+"
 _DASH = r"\.\s?[—–]"  # after names in French and Spanish plays: "ORGON, à part. — …", "Juan.— …"
+# Only before a space: in English books "Note.—", "Mode.—" and "Syn.—" are headings.
 _ANY_CASE = r"\p{Lu}[\p{L}\p{M}'’\-]*+"
 _CUE = regex.compile(
     rf"(?P<name>(?:{_TITLE})?+{_WORD}(?:\ {_WORD}){{0,3}}+(?![\p{{L}}\p{{M}}])"
-    rf"|{_ANY_CASE}(?:\ {_ANY_CASE}){{0,3}}+(?=(?:,[^.\n]{{1,60}})?{_DASH}))"
+    rf"|{_ANY_CASE}(?:\ {_ANY_CASE}){{0,3}}+(?=(?:,[^.\n]{{1,60}})?{_DASH}\s))"
     r"(?P<direction>\ ?(?:\([^()\n]{1,80}\)|\[[^\[\]\n]{1,80}\])"
     rf"|,\ (?P<aside>\p{{Ll}}[^.()\n]{{0,60}})(?={_DASH}))?+"
     rf"(?:(?:{_DASH}\s*|\.\s+)(?P<text>\S.*)|\.|(?P<alone>))",
@@ -39,7 +40,7 @@ class _Cue(NamedTuple):
 def with_colons(lines: Sequence[str]) -> list[str]:
     """Write the names of a play's speakers before a colon; lines of any other text are returned unchanged.
 
-    A text is a play if at least two names in capitals begin several speeches each, and a third of the lines belong to
+    A text is a play if at least two names begin several speeches each, and a third of the lines belong to
     speeches.
     """
     around = ["", *lines, ""]

@@ -72,7 +72,7 @@ def test_names_on_lines_of_a_screenplay() -> None:
 
 
 def test_dashes_after_names_in_french_and_spanish_plays() -> None:
-    play = "SCÈNE PREMIÈRE. ORGON.\n\nORGON, à part. — Oui ? — Non.\n\nÉlise. — Si.\n\nORGON.— ¡Sí!\n\nÉlise.—No."
+    play = "SCÈNE PREMIÈRE. ORGON.\n\nORGON, à part. — Oui ? — Non.\n\nÉlise. — Si.\n\nORGON.—¡Sí!\n\nÉlise.— No."
     assert spoken(play) == [
         (None, "SCÈNE PREMIÈRE. ORGON."),
         ("ORGON", "(à part) Oui ? — Non."),
@@ -80,6 +80,11 @@ def test_dashes_after_names_in_french_and_spanish_plays() -> None:
         ("ORGON", "¡Sí!"),
         ("Élise", "No."),
     ]
+
+
+def test_headings_before_dashes_are_no_names() -> None:
+    recipes = "Mode.—Mix it.\n\nTime.—1 hour.\n\nMode.—Roast it.\n\nTime.—3 hours."
+    assert spoken(recipes) == [(None, line) for line in recipes.split("\n\n")]
 
 
 def test_titles_and_names_of_several_words() -> None:
