@@ -15,7 +15,7 @@ def safe_file_name(name: str) -> str:
     kept = "".join(
         "_" if letter in '/\\:*?"<>|' or not (letter.isprintable() or letter in _JOINERS) else letter for letter in name
     )
-    return kept.strip(" .") or "file"
+    return kept.strip(f" .{_JOINERS}") or "file"
 
 
 def short_stem(name: str) -> str:

@@ -23,6 +23,10 @@ def test_long_stems_end_between_letters(letter: str) -> None:
     assert not short_stem("x" * (LONGEST - 1) + " yes").endswith(" ")
 
 
+def test_name_of_joiners_alone_is_replaced() -> None:
+    assert safe_file_name("\u200d . \u200c") == "file"
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
