@@ -55,17 +55,18 @@ function consent(voice) {
 }
 
 function link(voice) {
-  const word = words("library.export");
+  const word = words("library.export", { name: voice.name });
   const attributes = { href: voice.file, download: `${voice.name}.voice`, title: word, "aria-label": word };
   return create("a", { class: "rp-lib-tool", "data-act": "export", ...attributes }, drawing(ICONS.export));
 }
 
 function tools(voice) {
-  const address = tool("address", words("links.copy"), { onclick: () => copyLink("voice", voice.id) });
-  const copies = [tool("duplicate", words("library.duplicate")), link(voice), address];
+  const { id, name } = voice;
+  const address = tool("address", `${words("links.copy")}: ${name}`, { onclick: () => copyLink("voice", id) });
+  const copies = [tool("duplicate", words("library.duplicate", { name })), link(voice), address];
   if (voice.shared) return copies;
-  const edit = tool("edit", words("library.edit"));
-  return [edit, ...copies, tool("remove", words("library.delete"), { class: "rp-lib-tool rp-danger" })];
+  const edit = tool("edit", words("library.edit", { name }));
+  return [edit, ...copies, tool("remove", words("library.delete", { name }), { class: "rp-lib-tool rp-danger" })];
 }
 
 export function shownCard(voice) {
@@ -125,7 +126,7 @@ export function editedCard(voice) {
   description.value = voice.description;
   const tags = create("input", { type: "text", value: textOf(voice, "tags"), autocomplete: "off" });
   return create(
-    "form", { class: "rp-lib-card rp-lib-card-form", "aria-label": words("library.edit_one", { name: voice.name }), novalidate: true },
+    "form", { class: "rp-lib-card rp-lib-card-form", "aria-label": words("library.edit", { name: voice.name }), novalidate: true },
     pictureField(voice),
     field("name", words("library.name"), nameInput(voice)),
     field("language", words("library.language"), chooseLanguage(create("select"), voice.language)),

@@ -74,7 +74,7 @@ def test_voices_are_edited_searched_played_used_and_in_sync_on_two_pages(
         open_tab(page, "Library")
         expect(card(page, "Anna")).to_contain_text("German · 2.0 s")
 
-        card(page, "Ben").get_by_role("button", name="Edit").click()
+        card(page, "Ben").get_by_role("button", name="Edit Ben").click()
         form = page.get_by_role("form", name="Edit Ben")
         form.locator(".rp-lib-picture input").set_input_files(large)
         expect(page.locator(".rp-lib-message")).to_contain_text("“large.png” is larger than 50 MB.")
@@ -290,7 +290,7 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
     """Make copies of the sample voices in each way."""
     adam = card(page, "Adam")
     expect(adam.get_by_role("button")).to_have_count(4)
-    for name in ("Hear Adam", "Use this voice", "Duplicate", "Copy link"):
+    for name in ("Hear Adam", "Use this voice", "Duplicate Adam", "Copy link: Adam"):
         expect(adam.get_by_role("button", name=name)).to_be_visible()
     adam.get_by_role("button", name="Duplicate").click()
     expect(page.get_by_text("“Adam” is your own copy.")).to_be_visible()
@@ -301,10 +301,10 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
     with ZipFile(io.BytesIO(data)) as archive:
         files = archive.namelist()
     assert (name, files) == ("Reprise voices.zip", ["Adam.voice", "Adam 2.voice"])
-    name, one = downloaded(page, card(page, "Clara").get_by_role("link", name="Export"))
+    name, one = downloaded(page, card(page, "Clara").get_by_role("link", name="Export Clara"))
     assert (name, Voice.from_bytes(one).name) == ("Clara.voice", "Clara")
 
-    card(page, "Adam 2").get_by_role("button", name="Delete").click()
+    card(page, "Adam 2").get_by_role("button", name="Delete Adam 2").click()
     expect(undo(page, "Adam 2")).to_be_visible()
     for file, content in {"all.zip": data, "Clara.voice": one, "broken.voice": one[:-1]}.items():
         (folder / file).write_bytes(content)
