@@ -25,8 +25,9 @@ _KEPT = {
     "pt": "\u0303\u0327",
 }
 _TONES = regex.compile(r"[\u0300\u0301\u0303\u0309\u0323]")  # of Vietnamese: "hòa" and "hoà"
-# Joiners and other invisible characters, the lengthening stroke of Arabic, and the dot below of Indic scripts.
-_OPTIONAL = regex.compile(r"[\p{Cf}\u0640\u093c\u09bc\u0a3c]")
+# Joiners and other invisible characters, the lengthening stroke of Arabic, the dot below of Indic scripts, and the two
+# dots of foreign names: "Zoë".
+_OPTIONAL = regex.compile(r"[\p{Cf}\u0640\u093c\u09bc\u0a3c]|(?<=[eiy])\u0308")
 _NASAL = regex.compile(r"[ङञणनम]\u094d(?=[क-ह])|ँ")  # "हिन्दी" and "हिंदी"
 # Letters of Arabic, Persian and Urdu that are typed in several ways, and Romanian commas below for cedillas.
 _ALIKE = str.maketrans(dict(zip("ىیےکةہھ\u0326", "يييكههه\u0327", strict=True)))

@@ -124,6 +124,7 @@ def test_numbers_of_other_languages_are_equal_to_words(text: str, heard: str, la
         ("de", "Dr. Au lief z. B. ca. 5 km usw.", "Doktor Au lief zum Beispiel circa 5 Kilometer und so weiter"),
         ("de", "Er lief 5 km.", "er lief fünf Kilometer"),
         ("de", "Ludwig XIV. und Karl V. regierten.", "Ludwig der Vierzehnte und Karl der Fünfte regierten"),
+        ("de", "Zoë fährt Citroën.", "Zoe fährt Citroen"),
         ("fr", "M. Hugo vient à 10 h 30, n° 5.", "Monsieur Hugo vient à dix heures trente, numéro 5"),
         ("fr", "Le XXe siècle", "le vingtième siècle"),
         ("es", "El Sr. Gil de EE. UU. vive en el 1.º.", "El señor Gil de Estados Unidos vive en el primero"),
