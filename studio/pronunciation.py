@@ -195,8 +195,8 @@ def _rows(text: str) -> list[tuple[int, list[str]]]:
 
 
 def _delimiter(first: str) -> str:
-    """Return the sign that separates most columns of the first line."""
-    return max(_DELIMITERS, key=lambda sign: len(next(csv.reader([first], delimiter=sign), [])))
+    """Return the sign that is most frequent in the first line, outside quotation marks."""
+    return max(_DELIMITERS, key=regex.sub(r'"[^"]*"', "", first).count)
 
 
 def _entry(line: int, row: Sequence[str]) -> Pronunciation:

@@ -138,6 +138,7 @@ def test_csv_of_spreadsheets_is_read(text: str) -> None:
 
 def test_separator_of_csv_is_not_taken_from_a_quoted_word() -> None:
     assert from_csv('"Smith, John, jr.";smith\n') == [Pronunciation("Smith, John, jr.", "smith")]
+    assert from_csv('SQL,"one; two; three"\n') == [Pronunciation("SQL", "one; two; three")]
 
 
 @pytest.mark.parametrize(
