@@ -86,8 +86,8 @@ def _without_final_slash(app: ASGIApp) -> ASGIApp:
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"]
-        if scope.get("raw_path", b"").endswith(b"/") and not path.startswith(f"{GRADIO}/"):
+        path = scope.get("path", "")  # the start and the end of the application have none
+        if (scope.get("raw_path") or b"").endswith(b"/") and not path.startswith(f"{GRADIO}/"):
             scope = {**scope, "path": path.removesuffix("/")}
         await app(scope, receive, send)
 

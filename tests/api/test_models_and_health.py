@@ -2,7 +2,9 @@
 
 import httpx
 import pytest
+from fastapi.testclient import TestClient
 
+from api.app import create_api
 from tests.api.conftest import Server
 
 
@@ -46,6 +48,11 @@ def test_lists_with_a_final_slash_need_no_key_either(client: httpx.Client, serve
     with server.key():
         assert client.get("/v1/audio/voices/").status_code == 200
         assert client.get("/v1/audio/voices/Adam/").status_code == 401
+
+
+def test_other_servers_start_and_end_the_application(server: Server) -> None:
+    with TestClient(create_api(server.app, lambda *_: True)) as client:
+        assert client.get("/health/ready").status_code == 200
 
 
 def test_health_needs_no_key(client: httpx.Client, server: Server) -> None:
