@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -104,7 +103,7 @@ def _voice_name(storage: Storage, key: KeyRecord, target: str) -> str:
 
 def _owner(text: str) -> str:
     """Return an owner as it is stored. Raises InvalidOption."""
-    owner = unicodedata.normalize("NFC", text.strip())  # as the page stores the names of accounts
+    owner = options.stored_owner(text)
     if not _OWNER.fullmatch(owner):
         raise InvalidOption(f"“{text}” is not an owner: write local, or user:NAME for an account of the page.")
     return owner

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,7 +75,7 @@ def erase(
     """Delete all data and keys of an owner for good. “Delete all my data” on the page does the same."""
     command = context_of(context, database=database)
     with exit_on_error(), command.storage() as storage:
-        owner = unicodedata.normalize("NFC", owner.strip())  # as the page stores the names of accounts
+        owner = options.stored_owner(owner)
         if owner not in storage.owners():
             raise InvalidOption(f"There is no data of “{owner}”: “library owners” lists all owners.")
         if not yes:

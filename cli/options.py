@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".opus")
+
+
+def stored_owner(text: str) -> str:
+    """Return an owner as the page stores the names of accounts."""
+    return unicodedata.normalize("NFC", text.strip())
+
 
 # ---- before a command, and of the page
 

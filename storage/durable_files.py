@@ -14,6 +14,11 @@ UNFINISHED = ".new"  # suffix of a file while it is written
 _NO_SYNC = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)  # of file systems without it, such as some mounted buckets
 
 
+def is_full(error: OSError) -> bool:
+    """Return whether a file system has no room left, for anybody or for this user."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def write(path: Path, data: bytes) -> None:
     """Write a file for its owner alone, which is whole and on the disk once it has its name. Its folders are created.
 

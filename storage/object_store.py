@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import re
 import threading
@@ -70,7 +69,7 @@ class ObjectStore:
         try:
             self.write(name, b"check")
         except DatabaseUnavailable as error:
-            if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if not isinstance(error.__cause__, OSError) or not durable_files.is_full(error.__cause__):
                 raise
         self.delete(name)
 

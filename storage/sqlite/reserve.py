@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from pathlib import Path
+
+from storage import durable_files
 
 RESERVE_BYTES = 8 << 20  # a log of about two thousand pages
 
@@ -42,7 +43,7 @@ class DiskReserve:
             self._allocate(size)
         except OSError as error:
             self.release()
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if not durable_files.is_full(error):
                 raise
 
     def _allocate(self, size: int) -> None:

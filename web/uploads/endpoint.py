@@ -6,7 +6,6 @@ An aborted upload leaves no file: only complete files are stored. A page deletes
 from __future__ import annotations
 
 import asyncio
-import errno
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,6 +21,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive
 
 from engine.messages import UserMessage
+from storage import durable_files
 from web.gradio_internals import is_admitted
 from web.http.request_body import BodyRejected, Disconnected, read_body
 from web.http.responses import error_response
@@ -147,7 +147,7 @@ class UploadEndpoint:
                     for file in files
                 ]
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if durable_files.is_full(error):
                 raise _Refused(507, NO_ROOM) from error
             raise
 
