@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import cache
+from typing import Any
 
 import regex
 
@@ -29,13 +31,18 @@ _TONES = regex.compile(r"[\u0300\u0301\u0303\u0309\u0323]")  # of Vietnamese: "h
 # dots of foreign names: "Zoë".
 _OPTIONAL = regex.compile(r"[\p{Cf}\u0640\u093c\u09bc\u0a3c]|(?<=[eiy])\u0308")
 _NASAL = regex.compile(r"[ङञणनम]\u094d(?=[क-ह])|ँ")  # "हिन्दी" and "हिंदी"
-# Letters of Arabic, Persian and Urdu that are typed in several ways, and Romanian commas below for cedillas.
-_ALIKE = str.maketrans(dict(zip("ىیےکةہھ\u0326", "يييكههه\u0327", strict=True)))
+# Letters of Arabic, Persian and Urdu that are typed in several ways, Romanian commas below for cedillas, and a Chinese
+# particle that keeps its form in traditional characters only.
+_ALIKE = str.maketrans(dict(zip("ىیےکةہھ\u0326著", "يييكههه\u0327着", strict=True)))
+_HAN = regex.compile(r"\p{Han}")
+_CHINESE = ("zh", "yue", "")  # an unknown language may be
 _STOP_OF_ORDINAL = regex.compile(r"\.(?=[ºª])")
 
 
 def plain_letters(text: str, language: str) -> str:
     """Return text in small letters and the digits 0 to 9, without the accents that its language does not need.
+
+    Traditional Chinese characters become simplified ones: Whisper writes Mandarin in either.
 
     language: a primary tag; "" if unknown.
     """
@@ -45,5 +52,15 @@ def plain_letters(text: str, language: str) -> str:
     letters = _NASAL.sub("ं", _ACCENTS.sub(lambda accent: accent[0] if accent[0] in kept else "", letters))
     if language == "vi" and (tones := "".join(_TONES.findall(letters))):
         letters = _TONES.sub("", letters) + tones
+    if language in _CHINESE and _HAN.search(letters):
+        letters = _simplifier().convert(letters)
     figures = (str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in letters)
     return unicodedata.normalize("NFC", "".join(figures))
+
+
+@cache
+def _simplifier() -> Any:
+    """Return OpenCC's converter; it takes a tenth of a second to load."""
+    from opencc import OpenCC
+
+    return OpenCC("t2s")

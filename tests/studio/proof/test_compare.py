@@ -136,6 +136,8 @@ def test_numbers_of_other_languages_are_equal_to_words(text: str, heard: str, la
         ("hi", "हिन्दी फ़िल्म १९४७", "हिंदी फिल्म 1947"),
         ("th", "มี ๒๕ คน", "มี25คน"),
         ("ja", "ｶﾞｲﾄﾞ", "ガイド"),
+        ("zh", "他看着头发，里面很干净。", "他看著頭髮，裏面很乾淨"),
+        ("yue", "佢喺臺灣食麵", "佢喺台湾食面"),
     ],
 )  # fmt: skip
 def test_forms_of_writing_of_other_languages_are_equal(language: str, text: str, heard: str) -> None:
@@ -150,6 +152,7 @@ def test_forms_of_writing_of_other_languages_are_equal(language: str, text: str,
         ("th", "มา", "ม้า", ["ม"]),
         ("hi", "क्या", "कया", ["क्या"]),
         ("ru", "мой", "мои", ["мой"]),
+        ("zh", "头发很长", "頭法很長", ["发"]),
         ("vi", "bán", "bạn", ["bán"]),
         ("de", "schon da", "schön da", ["schon"]),
         ("es", "un año", "un ano", ["año"]),
