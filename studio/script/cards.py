@@ -92,7 +92,7 @@ def parse(text: str, name: str = "") -> Script:
 def cards_of(document: Document) -> Script:
     """Split a document into cards. Raises InvalidText if it has no words or too many cards."""
     paragraphs = map(_storable, document.paragraphs)
-    passages = _saved(paragraphs) if document.is_saved else _passages(paragraphs)
+    passages = _saved(paragraphs) if document.is_saved else _passages(_with_one_spelling(paragraphs))
     made = (card for passage in passages for card in _cards_of(*passage, document.paragraph_pause))
     cards = tuple(islice(made, MAX_CARDS + 1))
     if not cards:
@@ -106,6 +106,14 @@ def _storable(paragraph: Paragraph) -> Paragraph:
     """Remove control characters, which references such as `&#1;` stand for."""
     speaker = _NO_CHARACTER.sub("", paragraph.speaker or "").strip()
     return replace(paragraph, text=_NO_CHARACTER.sub("", paragraph.text), speaker=speaker or None)
+
+
+def _with_one_spelling(paragraphs: Iterable[Paragraph]) -> Iterator[Paragraph]:
+    """Yield paragraphs with each speaker's name as it is first written: "ANNA" and "Anna" are the same speaker."""
+    first: dict[str, str] = {}
+    for paragraph in paragraphs:
+        name = paragraph.speaker
+        yield paragraph if name is None else replace(paragraph, speaker=first.setdefault(name.casefold(), name))
 
 
 def _read(text: str, suffix: str) -> Document:

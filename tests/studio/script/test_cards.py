@@ -137,6 +137,11 @@ def test_dialogue_lines_name_their_speakers() -> None:
     assert parse(DIALOGUE).speakers == ("Anna", "Ben", "ANNA B.", "李明")
 
 
+def test_speaker_in_small_and_capital_letters_is_the_same() -> None:
+    script = parse("Anna: Hello.\nBEN: Hi.\nANNA: How are you?\nBen: Fine.")
+    assert [card.speaker for card in script.cards] == ["Anna", "BEN", "Anna", "BEN"]
+
+
 def test_other_dialogue_styles() -> None:
     bracketed = parse("[Anna] Hello.\n\n[Ben]: [laughs] Hi.\n\n[whisper] Who is there?\n\n[Anna] Me.")
     assert [(card.speaker, card.text) for card in bracketed.cards] == [
