@@ -54,8 +54,10 @@ class ApiContext:
         return public_name(self.app.engine.name)
 
     def check_model(self, name: str) -> None:
-        """Raise ModelNotFound unless a name is one of the loaded model's, including dated ones such as tts-1-1106."""
-        if name != self.model and not name.startswith(OPENAI_MODELS):
+        """Raise ModelNotFound unless a name is "" or one of the loaded model's, in any case, including dated ones such
+        as tts-1-1106.
+        """
+        if name.lower() not in ("", self.model.lower()) and not name.lower().startswith(OPENAI_MODELS):
             raise ModelNotFound(
                 f"The model “{name}” is not loaded here; ask for {', '.join([self.model, *OPENAI_MODELS])}."
             )

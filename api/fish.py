@@ -23,7 +23,7 @@ from api.access import caller_of
 from api.context import ApiContext, context_of
 from api.errors import documented
 from api.speech.delivery import BINARY, AudioOutput, open_stream, respond, speech_headers
-from api.speech.request import OptionalNulls, inline_schema, read_body, validated
+from api.speech.request import IN_LOWER_CASE, OptionalNulls, inline_schema, read_body, validated
 from api.speech.stream import EncodedSpeech
 from api.voices import ConsentField
 from engine.audio.merge import merge_references
@@ -81,7 +81,7 @@ class FishRequest(OptionalNulls):
     text: str = Field(min_length=1, max_length=MAX_CHARACTERS)
     reference_id: Annotated[str | None, BeforeValidator(_reference)] = Field(None, max_length=200)
     references: list[FishReference] = Field(default=[], max_length=MAX_REFERENCES)
-    format: Literal["mp3", "wav", "pcm", "opus"] = "mp3"
+    format: Annotated[Literal["mp3", "wav", "pcm", "opus"], IN_LOWER_CASE] = "mp3"
     sample_rate: int | None = Field(None, ge=LOWEST_RATE, le=HIGHEST_RATE)
     temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
     top_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)

@@ -21,6 +21,7 @@ from studio.bounded_pool import BoundedPool
 CHECKS = 2, 32, 8
 VOICES = 2, 32, 8
 CLIPS = 4, 128, 32
+TRANSCRIPTIONS = 1, 32, 8  # the recogniser takes one file at a time
 STARTING = 40  # threads
 
 P = ParamSpec("P")
@@ -53,8 +54,8 @@ class StartingSpeeches:
 
 @dataclass(frozen=True)
 class HeavyJobs:
-    """Threads by kind of job. checks: of files. voices: transcribing, and making voices. clips: decoding, encoding
-    and merging clips that are not kept. speeches: starting speeches.
+    """Threads by kind of job. checks: of files. voices: making voices. clips: decoding, encoding and merging clips that
+    are not kept. transcriptions: of files. speeches: starting speeches.
 
     Bound to one event loop, as its pools are.
     """
@@ -62,4 +63,5 @@ class HeavyJobs:
     checks: CallerPool = field(default_factory=lambda: CallerPool(*CHECKS))
     voices: CallerPool = field(default_factory=lambda: CallerPool(*VOICES))
     clips: CallerPool = field(default_factory=lambda: CallerPool(*CLIPS))
+    transcriptions: CallerPool = field(default_factory=lambda: CallerPool(*TRANSCRIPTIONS))
     speeches: StartingSpeeches = field(default_factory=StartingSpeeches)

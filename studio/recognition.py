@@ -26,11 +26,13 @@ from engine.audio.transcription import (
     MODEL,
     PACKAGE,
     HeardWord,
+    TranscribedClip,
     can_transcribe,
     check_model,
     load_model,
     transcribe,
     transcribe_words,
+    transcript_of,
 )
 from engine.errors import EngineBusy, EngineFailed
 from engine.messages import UserMessage
@@ -105,6 +107,10 @@ class WhisperRecogniser:
     def transcribe_words(self, sound: Source, language: str = "") -> list[HeardWord]:
         """Like `engine.audio.transcription.transcribe_words`, with the chosen model."""
         return transcribe_words(sound, self.name, language)
+
+    def transcript_of(self, sound: Source, language: str = "", *, word_times: bool = False) -> TranscribedClip:
+        """Like `engine.audio.transcription.transcript_of`, with the chosen model."""
+        return transcript_of(sound, self.name, language, word_times=word_times)
 
     def choose(self, model: str) -> None:
         """Choose the model. The choice is stored across restarts. Raises InvalidOption."""

@@ -28,7 +28,7 @@ from api.errors import invalid_detail
 from api.speech.clips import data_url
 from api.speech.create import begin_speech
 from api.speech.delivery import collect
-from api.speech.request import SpeechRequest
+from api.speech.request import IN_LOWER_CASE, SpeechRequest
 from engine.audio.output.stream import FASTEST, SLOWEST
 from engine.engine import MAX_SEED
 from engine.errors import RepriseError
@@ -83,7 +83,7 @@ class Tools:
         text: Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS, description="What to say.")],
         voice: Annotated[str, Field(max_length=200, description="Name or id of a voice.")] = "alloy",
         format: Annotated[
-            Literal["mp3", "opus", "aac", "flac", "wav"], Field(description="Format of the audio.")
+            Literal["mp3", "opus", "aac", "flac", "wav"], IN_LOWER_CASE, Field(description="Format of the audio.")
         ] = "mp3",
         speed: Annotated[
             float, Field(ge=SLOWEST, le=FASTEST, description="Playback speed; the pitch is preserved.")

@@ -111,11 +111,13 @@ async def _events(stream: EncodedSpeech) -> AsyncIterator[bytes]:
     try:
         async for part in stream.parts():
             if part.words:
-                yield _event({"type": "speech.audio.words", "words": [word.model_dump() for word in part.words]})
+                yield server_sent_event(
+                    {"type": "speech.audio.words", "words": [word.model_dump() for word in part.words]}
+                )
             if part.data:
-                yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part.data).decode()})
+                yield server_sent_event({"type": "speech.audio.delta", "audio": base64.b64encode(part.data).decode()})
     except Exception as error:
-        yield _event({"type": "error", "error": detail_of(error).model_dump()})
+        yield server_sent_event({"type": "error", "error": detail_of(error).model_dump()})
         return
     spent = stream.usage
     usage = {
@@ -126,8 +128,9 @@ async def _events(stream: EncodedSpeech) -> AsyncIterator[bytes]:
         "frames": spent.frames,
         "seconds": round(spent.seconds, 3),
     }
-    yield _event({"type": "speech.audio.done", "usage": usage})
+    yield server_sent_event({"type": "speech.audio.done", "usage": usage})
 
 
-def _event(content: dict[str, Any]) -> bytes:
+def server_sent_event(content: dict[str, Any]) -> bytes:
+    """Return an event with JSON, as OpenAI's server sends them."""
     return f"data: {json.dumps(content, separators=(',', ':'))}\n\n".encode()

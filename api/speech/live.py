@@ -47,10 +47,9 @@ from api.context import ApiContext, context_of
 from api.errors import ErrorDetail, detail_of, invalid_detail
 from api.speech.create import begin_speech, clip_of
 from api.speech.reply import Reply, reply_usage
-from api.speech.request import SpeechRequest, with_changes, without_nulls
+from api.speech.request import AudioFormat, SpeechRequest, with_changes, without_nulls
 from api.speech.stream import Usage
 from api.speech.text_feed import TextFeed
-from engine.audio.output.stream import StreamFormat
 from engine.errors import InvalidInput
 from studio.access import Caller
 from studio.speech_service import MAX_CHARACTERS
@@ -66,7 +65,7 @@ class SessionConfig(SpeechRequest):
 
     type: Literal["session.config"]
     input: str = ""
-    response_format: StreamFormat = "pcm"
+    response_format: AudioFormat = "pcm"
 
 
 class InputText(BaseModel):

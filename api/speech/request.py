@@ -60,6 +60,17 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _lower_case(value: Any) -> Any:
+    """Return a choice, or a list of them, in lower case."""
+    if isinstance(value, list):
+        return [_lower_case(each) for each in value]
+    return value.lower() if isinstance(value, str) else value
+
+
+IN_LOWER_CASE = BeforeValidator(_lower_case)  # for choices, since some clients write “MP3”
+AudioFormat = Annotated[StreamFormat, IN_LOWER_CASE]
+
+
 class SpeechRequest(BaseModel):
     """The text and how to speak it. Other servers' fields without an equivalent here are ignored."""
 
@@ -71,7 +82,7 @@ class SpeechRequest(BaseModel):
         None,
         description="Required unless `ref_audio` is given or the model speaks voices described in `instructions`.",
     )
-    response_format: StreamFormat = "mp3"
+    response_format: AudioFormat = "mp3"
     speed: float = Field(
         1.0, ge=SLOWEST, le=FASTEST, allow_inf_nan=False, description="Playback speed; the pitch is preserved."
     )
@@ -80,7 +91,7 @@ class SpeechRequest(BaseModel):
         max_length=4096,
         description="Style, direction for a named speaker, or description of the voice, if the model supports it.",
     )
-    stream_format: Literal["audio", "sse"] = "audio"
+    stream_format: Annotated[Literal["audio", "sse"], IN_LOWER_CASE] = "audio"
     stream: bool = Field(
         True, description="False: the response begins once all audio is generated; its headers contain the usage."
     )
@@ -104,7 +115,7 @@ class SpeechRequest(BaseModel):
         description="Loudness of the whole according to EBU R 128, such as -16 or -23; with `stream` false, and in "
         "batches.",
     )
-    timestamp_granularities: Annotated[list[Literal["word"]], BeforeValidator(_as_list)] = Field(
+    timestamp_granularities: Annotated[list[Literal["word"]], IN_LOWER_CASE, BeforeValidator(_as_list)] = Field(
         default=[],
         max_length=1,
         description="`word`: return word times, in server-sent events and in batches; refused if the model has none.",

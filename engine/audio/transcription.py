@@ -6,6 +6,7 @@ Source: faster-whisper, https://github.com/SYSTRAN/faster-whisper (`pip install 
 import importlib
 import importlib.util
 import threading
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +32,46 @@ class HeardWord(NamedTuple):
     end: float
 
 
+@dataclass(frozen=True)
+class HeardSegment:
+    """A passage, as the recogniser divides a clip.
+
+    text: usually with a space before it. start, end: seconds. words: empty unless they were asked for. seek: frame of
+    10 ms at which its window of up to 30 s begins. tokens: its tokens, including those of times. temperature: of the
+    softmax. avg_logprob, compression_ratio, no_speech_prob: by which Whisper judges it.
+    """
+
+    text: str
+    start: float
+    end: float
+    words: tuple[HeardWord, ...]
+    seek: int
+    tokens: tuple[int, ...]
+    temperature: float
+    avg_logprob: float
+    compression_ratio: float
+    no_speech_prob: float
+
+
+@dataclass(frozen=True)
+class TranscribedClip:
+    """A transcribed clip. language: code of the language that was given or detected. duration: seconds of the clip."""
+
+    language: str
+    duration: float
+    segments: tuple[HeardSegment, ...]
+
+    @property
+    def text(self) -> str:
+        """The words; "" if there are none."""
+        return " ".join(segment.text.strip() for segment in self.segments).strip()
+
+    @property
+    def words(self) -> list[HeardWord]:
+        """The words of all segments with their times; empty unless they were asked for."""
+        return [word for segment in self.segments for word in segment.words]
+
+
 def can_transcribe() -> bool:
     """Whether faster-whisper is installed. Does not load it."""
     return importlib.util.find_spec("faster_whisper") is not None
@@ -54,7 +95,19 @@ def load_model(model: str) -> None:
 
 
 def transcribe(source: Source, model: str = MODEL, language: str = "") -> str:
-    """Transcribe a clip; return "" if it has no words.
+    """Transcribe a clip; return "" if it has no words. Arguments and errors as for `transcript_of`."""
+    return transcript_of(source, model, language).text
+
+
+def transcribe_words(source: Source, model: str = MODEL, language: str = "") -> list[HeardWord]:
+    """Transcribe a clip word by word. Arguments and errors as for `transcript_of`."""
+    return transcript_of(source, model, language, word_times=True).words
+
+
+def transcript_of(
+    source: Source, model: str = MODEL, language: str = "", *, word_times: bool = False
+) -> TranscribedClip:
+    """Transcribe a clip, with the times of its segments.
 
     The first call downloads the model. Thread-safe.
 
@@ -62,30 +115,41 @@ def transcribe(source: Source, model: str = MODEL, language: str = "") -> str:
         source: the bytes of an audio file, or its path.
         model: one of MODELS, or a folder.
         language: code such as "en". It is detected if "" or not supported by the model.
+        word_times: whether segments have their words, which takes longer.
     Raises UnusableReference if the file cannot be decoded, EngineFailed without faster-whisper or its model.
     """
-    return " ".join(str(segment.text).strip() for segment in _segments(source, model, language)).strip()
-
-
-def transcribe_words(source: Source, model: str = MODEL, language: str = "") -> list[HeardWord]:
-    """Transcribe a clip word by word; arguments and errors as for `transcribe`."""
-    segments = _segments(source, model, language, word_timestamps=True)
-    return [HeardWord(word.word.strip(), word.start, word.end) for segment in segments for word in segment.words or ()]
-
-
-def _segments(source: Source, model: str, language: str, **options: Any) -> list[Any]:
     if not can_transcribe():
         raise EngineFailed("engine.no_transcriber")
     samples = decode_audio(source, _RATE).numpy()
+    seconds = len(samples) / _RATE
     load_model(model)
     try:
         with _running:
             recogniser = _model(model)
             known = language if language in recogniser.supported_languages else None
-            segments, _ = recogniser.transcribe(samples, beam_size=5, language=known, **options)
-            return list(segments)
+            segments, info = recogniser.transcribe(samples, beam_size=5, language=known, word_timestamps=word_times)
+            return TranscribedClip(info.language, seconds, tuple(_heard(segment, seconds) for segment in segments))
     except Exception as error:
         raise EngineFailed("engine.not_transcribed", why=first_line(error)) from error
+
+
+def _heard(segment: Any, seconds: float) -> HeardSegment:
+    """Return a segment of faster-whisper within a clip of so many seconds, since times can be later than its end."""
+    words = (
+        HeardWord(word.word.strip(), min(word.start, seconds), min(word.end, seconds)) for word in segment.words or ()
+    )
+    return HeardSegment(
+        segment.text,
+        min(segment.start, seconds),
+        min(segment.end, seconds),
+        tuple(words),
+        segment.seek,
+        tuple(segment.tokens),
+        segment.temperature,
+        segment.avg_logprob,
+        segment.compression_ratio,
+        segment.no_speech_prob,
+    )
 
 
 @lru_cache(1)

@@ -51,7 +51,7 @@ def test_json_and_messagepack_requests_give_the_same_speech(client: httpx.Client
 
 
 def test_reference_clips_are_used_as_the_voice(client: httpx.Client) -> None:
-    asked = {"text": TEXT, "format": "wav", "seed": 3}
+    asked = {"text": TEXT, "format": "WAV", "seed": 3}
     packed = msgpack.packb({**asked, "references": [{"audio": CLIP.read_bytes(), "text": WORDS}]})
     clip = base64.b64encode(CLIP.read_bytes()).decode()
     one = client.post("/v1/tts", content=packed, headers={"Content-Type": "application/msgpack"})

@@ -11,6 +11,8 @@ import pytest
 from api import check, consents, fish, heavy_jobs, voices
 from api.errors import ServerBusy
 from engine.errors import InvalidInput
+from studio import recognition
+from studio.recognition import WhisperRecogniser
 from studio.speech_service import SpeechService
 from tests.api.conftest import Server
 from tests.support.waiting import until
@@ -21,12 +23,13 @@ CLIP = {"input": "Hello.", "ref_audio": "data:audio/wav;base64,AAAA"}
 
 
 class Job:
-    """A job that blocks until `go` is set, and is then refused."""
+    """A job that sets `begun`, blocks until `go` is set, and is then refused."""
 
     def __init__(self) -> None:
-        self.go = threading.Event()
+        self.go, self.begun = threading.Event(), threading.Event()
 
     def __call__(self, *_given: Any, **_named: Any) -> None:
+        self.begun.set()
         self.go.wait(60)
         raise InvalidInput("It has ended.")
 
@@ -36,6 +39,29 @@ def job() -> Iterator[Job]:
     made = Job()
     yield made
     made.go.set()
+
+
+def test_voices_do_not_wait_for_transcriptions(
+    client: httpx.Client, server: Server, monkeypatch: pytest.MonkeyPatch, job: Job
+) -> None:
+    over = Job()
+    over.go.set()
+    monkeypatch.setattr(voices, "make_voice", over)
+    monkeypatch.setattr(WhisperRecogniser, "transcript_of", job)
+    monkeypatch.setattr(recognition, "can_transcribe", lambda: True)
+    with ThreadPoolExecutor(8) as threads, httpx.Client(base_url=server.url, timeout=60) as caller:
+        waiting = [
+            threads.submit(caller.post, "/v1/audio/transcriptions", files={"file": b"sound"})
+            for _ in range(heavy_jobs.TRANSCRIPTIONS[2])
+        ]
+        try:
+            until(job.begun.is_set)
+            form = {"name": "Ann", "consent": "Ann"}
+            saved = client.post("/v1/audio/voices", data=form, files={"audio_sample": b"sound"}, timeout=30)
+            assert saved.json()["error"]["message"] == "It has ended."
+        finally:
+            job.go.set()
+        assert {answer.result().status_code for answer in waiting} == {400}
 
 
 @pytest.mark.parametrize(
@@ -50,6 +76,8 @@ def job() -> Iterator[Job]:
          heavy_jobs.CLIPS),
         (consents, "record_consent", "/v1/audio/voice_consents",
          {"data": {"name": "Ann", "language": "en"}, "files": {"recording": b"sound"}}, heavy_jobs.CLIPS),
+        (WhisperRecogniser, "transcript_of", "/v1/audio/transcriptions", {"files": {"file": b"sound"}},
+         heavy_jobs.TRANSCRIPTIONS),
         (SpeechService, "speak", "/v1/audio/speech", {"json": CLIP}, heavy_jobs.CLIPS),
     ],
 )  # fmt: skip
@@ -65,6 +93,7 @@ def test_jobs_of_one_caller_delay_no_other_requests(
     share: tuple[int, int, int],
 ) -> None:
     monkeypatch.setattr(place, name, job)
+    monkeypatch.setattr(recognition, "can_transcribe", lambda: True)
     refused = REQUESTS - share[2]
     limits = httpx.Limits(max_connections=None)
     with (

@@ -27,7 +27,9 @@ class SubtitledCard(SpokenCard, Protocol):
 
 @dataclass(frozen=True)
 class Cue:
-    """One subtitle. start, end: seconds. lines: one or two, of at most 42 columns (wide characters take two)."""
+    """One subtitle. start, end: seconds. lines: of a script's, one or two of at most 42 columns (wide characters take
+    two).
+    """
 
     start: float
     end: float

@@ -338,6 +338,14 @@ def test_null_fields_count_as_omitted(client: httpx.Client) -> None:
     assert isinstance(answer["results"][0]["seed"], int)
 
 
+@pytest.mark.parametrize("model", ["", "TTS-1", "Bundled", "gpt-4o-mini-tts-2025-12-15"])
+def test_choices_may_be_capitals_and_the_model_empty(speak: Speak, model: str) -> None:
+    """A text without words takes no slot."""
+    asked = {"input": "…", "response_format": "WAV", "stream_format": "SSE", "timestamp_granularities": ["Word"]}
+    *_, done = events(speak(model=model, **asked))
+    assert done["type"] == "speech.audio.done"
+
+
 def test_form_requests_word_times(client: httpx.Client) -> None:
     """With either name of the field; without events it is refused, so that it has been read."""
     clip = {"ref_audio": CLIP.read_bytes()}

