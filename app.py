@@ -69,6 +69,7 @@ def serve(
     clip_hosts: options.ClipHosts = None,
     open_browser: options.OpenBrowser = True,
     root_path: options.RootPath = None,
+    version: options.Version = False,
 ) -> None:
     """Serve the page."""
     source = context.get_parameter_source("model")
@@ -130,10 +131,11 @@ def wyoming(
     command = context_of(context, model=model, device=device, database=database)
     with exit_on_error(), paused_collections():
         require("wyoming")
-        from api.assistants.wyoming import create_server, serve
+        from api.assistants.wyoming import check_address, create_server, serve
         from api.context import ApiContext
 
         server = create_server(uri)
+        asyncio.run(check_address(server))
         with command.services() as services, suppress(KeyboardInterrupt):
             exclude_loaded_objects()
             ready = partial(say, f"Reprise speaks Wyoming at {uri}")

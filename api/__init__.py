@@ -2,8 +2,6 @@
 
 from starlette.convertors import StringConvertor, register_url_convertor
 
-VERSION = "1"  # also of the MCP server
-
 
 class NameConvertor(StringConvertor):
     """A name in a path, `{…:name}`, which may contain slashes."""

@@ -11,13 +11,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.routing import WebSocketRoute
 
-from api import VERSION, check, consents, errors, fish, fish_live, models, voices
+from api import check, consents, errors, fish, fish_live, models, voices
 from api.access import AccessMiddleware, IsLocal, with_security
 from api.context import ApiContext
 from api.operators import health
 from api.operators.metrics import MetricsMiddleware
 from api.request_ids import RequestIdMiddleware
 from api.speech import batch, create, live, transcription
+from engine import __version__
 from studio.access import Access
 from studio.packages import MCP, has_package
 
@@ -58,7 +59,7 @@ def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] 
     context = ApiContext.create(app, access, clip_hosts)
     api = FastAPI(
         title="Reprise",
-        version=VERSION,
+        version=__version__,
         description=DESCRIPTION,
         openapi_url=OPENAPI,
         docs_url=None,

@@ -8,12 +8,20 @@ from typing import Annotated, Literal
 
 import typer
 
+from engine import __version__
+
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".opus")
 
 
 def stored_owner(text: str) -> str:
     """Return an owner as the page stores the names of accounts."""
     return unicodedata.normalize("NFC", text.strip())
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"Reprise {__version__}")
+        raise typer.Exit()
 
 
 # ---- before a command, and of the page
@@ -191,6 +199,9 @@ AllowedHosts = Annotated[
 OpenBrowser = Annotated[
     bool, typer.Option("--open/--no-open", help="Open the page in this machine's browser, where it has a screen.")
 ]
+Version = Annotated[
+    bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+]
 RootPath = Annotated[
     str | None,
     typer.Option(
@@ -210,7 +221,10 @@ Text = Annotated[str, typer.Argument(help="What to say; - reads it from standard
 AudioOutput = Annotated[
     Path,
     typer.Option(
-        "-o", "--output", help=f"File to write ({', '.join(AUDIO_SUFFIXES)}); audio that is there is replaced."
+        "-o",
+        "--output",
+        help=f"File to write ({', '.join(AUDIO_SUFFIXES)}); audio that is there is replaced. “-” writes a wav file to "
+        "standard output.",
     ),
 ]
 SpokenVoice = Annotated[

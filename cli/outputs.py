@@ -10,6 +10,7 @@ from typing import BinaryIO
 from engine.errors import InvalidInput
 from engine.files.replacement import Target, opened, replace, target_of
 
+PIPE = Path("-")  # as a file: standard input or output
 LARGEST = 4 << 30  # bytes of an existing file, which is read before it is replaced
 _BLOCK = 1 << 16  # frames decoded at a time
 

@@ -14,8 +14,8 @@ import typer
 from cli import options, report
 from cli.context import CommandContext, context_of
 from cli.options import AUDIO_SUFFIXES
-from cli.outputs import AUDIO, check_output, write
-from cli.terminal import exit_on_error, on_ctrl_c, say, status_line
+from cli.outputs import AUDIO, PIPE, check_output, write
+from cli.terminal import check_pipe, exit_on_error, on_ctrl_c, print_file, say, status_line
 from engine.errors import InvalidInput, InvalidOption
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular
 
@@ -83,11 +83,14 @@ def finish(
     Raises typer.Exit with status 130 after Ctrl-C.
     """
     ending = report.ending(result)
-    if take.length:
+    if not take.length:
+        say(ending)
+    elif output == PIPE:
+        print_file(_encoded(take, "wav", provenance, lufs))
+        say(f"{ending}. {report.figures(result)}.")
+    else:
         write(output, _encoded(take, output.suffix.lower().removeprefix("."), provenance, lufs), AUDIO)
         say(f"{ending}. {report.figures(result)}. Wrote {output}.")
-    else:
-        say(ending)
     if result.stop_reason == "cancelled":
         raise typer.Exit(130)
 
@@ -126,6 +129,9 @@ def _check_request(output: Path, voice: str | None, reference: Path | None) -> N
         raise InvalidInput("Say whose voice it is: either --voice NAME, or --reference CLIP with --transcript “…”.")
     if reference:
         check_regular(reference, MAX_CLIP_FILE_BYTES)
+    if output == PIPE:
+        check_pipe()
+        return
     if output.suffix.lower() not in AUDIO_SUFFIXES:
         raise InvalidOption(f"The output ends in {output.suffix or 'nothing'}; use {', '.join(AUDIO_SUFFIXES)}.")
     if not output.absolute().parent.is_dir():

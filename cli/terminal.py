@@ -51,13 +51,18 @@ def print_secret(text: str) -> None:
 
 
 def print_file(data: bytes) -> None:
-    """Write a file to standard output. Raises OSError if it is closed, InvalidInput if it is a terminal."""
+    """Write a file to standard output. Raises what `check_pipe` raises."""
+    check_pipe()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def check_pipe() -> None:
+    """Raise OSError if standard output is closed, InvalidInput if it is a terminal."""
     if sys.stdout is None:
         raise OSError("Standard output is closed.")
     if is_terminal(sys.stdout):
         raise InvalidInput("The file is not text: write it to a file or a program, not to the terminal.")
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
 
 
 def standard_input(most: int) -> bytes:

@@ -12,7 +12,7 @@ import typer
 
 from cli import options
 from cli.context import context_of
-from cli.outputs import VOICE, write
+from cli.outputs import PIPE, VOICE, write
 from cli.terminal import exit_on_error, is_terminal, print_file, say, standard_input
 from engine.errors import InvalidInput, NameTaken
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular, read_regular
@@ -20,7 +20,6 @@ from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular, read_regula
 if TYPE_CHECKING:
     from storage import VoiceLibrary, VoiceRecord
 
-PIPE = Path("-")  # as a file: standard input or output
 CONSENT_QUESTION = "Has the speaker agreed to have this voice cloned?"
 
 voices = typer.Typer(

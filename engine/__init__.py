@@ -22,6 +22,8 @@ from engine.errors import (
     UnusableReference,
 )
 
+__version__ = "0.1.0"  # of Reprise
+
 if TYPE_CHECKING:
     from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
     from engine.request import AudioChunk, Speech, SpeechResult

@@ -25,7 +25,7 @@ import web.serve
 from cli import keys, terminal
 from cli.context import CommandContext, model_notices
 from cli.speak import finish
-from engine import Engine, SpeakOptions, request
+from engine import Engine, SpeakOptions, __version__, request
 from engine.audio import wav_bytes
 from engine.audio.output.mastering import loudness_of
 from engine.audio.output.tags import read_tags
@@ -253,6 +253,29 @@ def test_text_is_read_from_standard_input(run: Run) -> None:
     assert_rejected(run("speak", "-", *options, "c.wav", input=b""), "The text is empty")
     assert_rejected(run("speak", "-", *options, "c.wav", input=b"%PDF-1.7"), "PDF")
     assert not Path("c.wav").exists()
+
+
+def test_speech_is_written_to_a_pipe(run: Run, short_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoken = ("speak", "Good morning.", "--voice", "Adam", "--seed", "1", "-o")
+    assert run(*spoken, "file.wav").exit_code == 0
+    piped = run(*spoken, "-")
+    assert (piped.stdout_bytes, Path("-").exists()) == (Path("file.wav").read_bytes(), False)
+    assert "Wrote" not in piped.stderr
+    monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
+    monkeypatch.setattr(CommandContext, "engine", None)
+    assert_rejected(run(*spoken, "-"), "write it to a file or a program, not to the terminal")
+
+
+def test_version_is_shown(run: Run) -> None:
+    assert run("--version").stdout == f"Reprise {__version__}\n"
+
+
+def test_taken_port_of_wyoming_is_refused_before_a_model_is_loaded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CommandContext, "services", None)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert_rejected(run("wyoming", "--uri", f"tcp://127.0.0.1:{taken.getsockname()[1]}"), "Address already in use")
 
 
 def test_outputs_replace_only_files_of_the_same_kind(run: Run) -> None:

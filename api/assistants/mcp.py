@@ -22,13 +22,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import VERSION
 from api.access import MAX_WITH_AUDIO, caller_of
 from api.errors import invalid_detail
 from api.speech.clips import data_url
 from api.speech.create import begin_speech
 from api.speech.delivery import collect
 from api.speech.request import IN_LOWER_CASE, SpeechRequest
+from engine import __version__
 from engine.audio.output.stream import FASTEST, SLOWEST
 from engine.engine import MAX_SEED
 from engine.errors import RepriseError
@@ -163,7 +163,7 @@ class Tools:
 
 def create_mcp(context: ApiContext) -> MCPServer:
     """Create the MCP server with its tools, for any transport."""
-    server = MCPServer("reprise", title="Reprise", version=VERSION, instructions=INSTRUCTIONS, log_level="WARNING")
+    server = MCPServer("reprise", title="Reprise", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
     tools = Tools(context)
     server.tool(annotations=_READS)(tools.list_voices)
     server.tool(annotations=_READS, structured_output=False)(tools.speak)

@@ -39,6 +39,7 @@ from wyoming.tts import (
 from api.errors import detail_of
 from api.speech.delivery import AudioOutput, open_stream
 from api.speech.text_feed import TextFeed
+from engine import __version__
 from engine.errors import InvalidInput, InvalidOption
 from engine.languages import language_tags
 from studio.access import Caller
@@ -193,7 +194,7 @@ class WyomingHandler(AsyncEventHandler):
             attribution=_OURS,
             installed=True,
             description="Speech in cloned voices",
-            version=None,
+            version=__version__,
             voices=[_described(record, tags) for record in self._voices()],
             supports_synthesize_streaming=True,
         )
@@ -223,16 +224,26 @@ async def serve(context: ApiContext, server: AsyncServer, ready: Callable[[], ob
         ready()
         await server.run(handler)
         return
-    try:
-        await server.start(handler)
-    except OSError as error:
-        why = _reason(error)
-        raise InvalidOption(f"Wyoming cannot be served at this address ({why}); choose another by --uri.") from error
+    await _listen(server, handler)
     ready()
     try:
         await _terminated()
     finally:
         await server.stop()
+
+
+async def check_address(server: AsyncServer) -> None:
+    """Raise InvalidOption if the server's address is taken or cannot be served at, before a model is loaded."""
+    await _listen(server, AsyncEventHandler)
+    await server.stop()
+
+
+async def _listen(server: AsyncServer, handler: Callable[..., AsyncEventHandler]) -> None:
+    try:
+        await server.start(handler)
+    except OSError as error:
+        why = _reason(error)
+        raise InvalidOption(f"Wyoming cannot be served at this address ({why}); choose another by --uri.") from error
 
 
 def _reason(error: OSError) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from engine import __version__
 
 if TYPE_CHECKING:
     from api.speech.stream import Usage
@@ -92,6 +94,7 @@ class _EngineCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         status = self._engine.status()
+        yield InfoMetricFamily("reprise_build", "The program.", {"version": __version__})
         yield GaugeMetricFamily("reprise_slots", "Speeches that can be made at once.", status.slots)
         yield GaugeMetricFamily("reprise_slots_used", "Slots in use.", status.speaking)
         yield GaugeMetricFamily("reprise_queue", "Speeches that wait for a slot.", status.waiting)

@@ -5,6 +5,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.app import create_api
+from engine import __version__
 from tests.api.conftest import Server
 
 
@@ -140,6 +141,7 @@ def test_metrics_contain_the_engine_state(client: httpx.Client, server: Server) 
     values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
     assert float(values["reprise_slots"]) == server.app.engine.slots
     assert float(values["reprise_queue"]) == 0
+    assert float(values[f'reprise_build_info{{version="{__version__}"}}']) == 1
     assert float(values['reprise_requests_total{operation="list_models",status="200"}']) >= 1
     assert float(values['reprise_requests_total{operation="none",status="404"}']) >= 1
     assert float(values["process_resident_memory_bytes"]) > 1e8

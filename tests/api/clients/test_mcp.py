@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import AudioContent, CallToolResult, TextContent
 
-from api import VERSION
+from engine import __version__
 from tests.api.conftest import TEXT, Server, bearer, decode_audio
 from tests.api.voices import delete_voices
 from tests.paths import CLIP, ROOT
@@ -72,7 +72,7 @@ async def error_of(client: Client, tool: str, **arguments: Any) -> str:
 @pytest.mark.parametrize("mode", MODES)
 def test_client_lists_tools_and_speaks(server: Server, mode: str) -> None:
     async def visit(client: Client) -> None:
-        assert (client.server_info.title, client.server_info.version) == ("Reprise", VERSION)
+        assert (client.server_info.title, client.server_info.version) == ("Reprise", __version__)
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {"speak", "list_voices", "clone_voice"}
         assert set(tools["clone_voice"].input_schema["required"]) == {"name", "clip", "consent"}
