@@ -1,4 +1,4 @@
-"""Prometheus metrics of the engine and the API, without any text, name or address."""
+"""Prometheus metrics of the engine, its speeches and the API, without any text, name or address."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,10 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from engine import __version__
 
 if TYPE_CHECKING:
-    from api.speech.stream import Usage
     from studio.engines.model_manager import ModelManager
-
-_FIRST_AUDIO = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0, 30.0)  # seconds
 
 
 class Metrics:
@@ -26,6 +23,7 @@ class Metrics:
     def __init__(self, engine: ModelManager) -> None:
         registry = self._registry = CollectorRegistry()
         registry.register(_EngineCollector(engine))
+        registry.register(engine.metrics)
         ProcessCollector(registry=registry)
         self.requests = Counter(
             "reprise_requests",
@@ -33,33 +31,6 @@ class Metrics:
             ["operation", "status"],
             registry=registry,
         )
-        self._speeches = Counter("reprise_speeches", "Speeches of the API that were begun.", registry=registry)
-        self._cancelled = Counter(
-            "reprise_speeches_cancelled", "Speeches of the API whose client left before the end.", registry=registry
-        )
-        self._failed = Counter(
-            "reprise_speeches_failed", "Speeches of the API that ended with an error.", registry=registry
-        )
-        self._characters = Counter("reprise_characters", "Characters of texts that the API spoke.", registry=registry)
-        self._frames = Counter("reprise_frames", "Frames of speech that the API sent.", registry=registry)
-        self._seconds = Counter("reprise_audio_seconds", "Seconds of speech that the API sent.", registry=registry)
-        self._first = Histogram(
-            "reprise_first_audio_seconds",
-            "Time to the first audio of a speech of the API, with its wait for a slot.",
-            buckets=_FIRST_AUDIO,
-            registry=registry,
-        )
-
-    def count(self, usage: Usage, *, gone: bool, failed: bool) -> None:
-        """Count a finished speech. gone: whether its client disconnected. failed: whether it ended with an error."""
-        self._speeches.inc()
-        self._cancelled.inc(gone)
-        self._failed.inc(failed)
-        self._characters.inc(usage.characters)
-        self._frames.inc(usage.frames)
-        self._seconds.inc(usage.seconds)
-        if usage.first_audio is not None:
-            self._first.observe(usage.first_audio)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

@@ -21,10 +21,11 @@ from starlette.responses import Response, StreamingResponse
 
 from api.errors import CLIENT_GONE
 from api.speech.silence import Silence, can_be_silence
-from api.speech.stream import MEDIA_TYPES, ChunkEncoder, EncodedSpeech, SpokenWord, Usage
+from api.speech.stream import MEDIA_TYPES, ChunkEncoder, EncodedSpeech, SpokenWord
 from engine.audio.output.mastering import at_loudness
 from engine.audio.output.stream import LOSSY, StreamEncoder, StreamFormat, written_rate
 from engine.errors import InvalidInput, InvalidText
+from studio.engines.speech_metrics import Usage
 from studio.provenance.provenance import Provenance
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ async def left_before_audio(context: ApiContext, stream: EncodedSpeech, request:
         await stream.begin()
     finally:
         if stream.gone or stream.failed:
-            context.metrics.count(stream.usage, gone=stream.gone, failed=stream.failed)
+            context.app.engine.metrics.count("api", stream.usage, gone=stream.gone, failed=stream.failed)
     return stream.gone
 
 
@@ -209,4 +210,4 @@ async def counted(
         raise
     finally:
         stream.close()
-        context.metrics.count(stream.usage, gone=stream.gone, failed=stream.failed)
+        context.app.engine.metrics.count("api", stream.usage, gone=stream.gone, failed=stream.failed)

@@ -48,10 +48,10 @@ from api.errors import ErrorDetail, detail_of, invalid_detail
 from api.speech.create import begin_speech, clip_of
 from api.speech.reply import Reply, reply_usage
 from api.speech.request import AudioFormat, SpeechRequest, with_changes, without_nulls
-from api.speech.stream import Usage
 from api.speech.text_feed import TextFeed
 from engine.errors import InvalidInput
 from studio.access import Caller
+from studio.engines.speech_metrics import Usage
 from studio.speech_service import MAX_CHARACTERS
 from studio.words.playback_position import PlayedWords
 
@@ -253,7 +253,7 @@ class LiveSession:
         stream = await begin_speech(self._context, self._caller, config, self._clip, text=text, word_times=known)
         words = PlayedWords(engine.sample_rate, config.speed)
         tells = bool(config.timestamp_granularities)
-        return Reply(self._socket, text, stream, words, self._context.metrics, tells_words=tells)
+        return Reply(self._socket, text, stream, words, engine.metrics, tells_words=tells)
 
     def _close_feed(self) -> None:
         if self._feed is not None:

@@ -12,9 +12,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from api.errors import detail_of
 
 if TYPE_CHECKING:
-    from api.operators.metrics import Metrics
-    from api.speech.stream import EncodedSpeech, Part, Usage
+    from api.speech.stream import EncodedSpeech, Part
     from engine.text import GrowingText
+    from studio.engines.speech_metrics import SpeechMetrics, Usage
     from studio.words.playback_position import PlayedWords
 
 
@@ -27,7 +27,7 @@ class Reply:
         text: GrowingText,
         stream: EncodedSpeech,
         words: PlayedWords,
-        metrics: Metrics,
+        metrics: SpeechMetrics,
         *,
         tells_words: bool = False,
     ) -> None:
@@ -93,7 +93,7 @@ class Reply:
             self._stream.close()
             self._stream.usage.characters = len(self.text)
             gone = gone or self._task.cancelling() > 0
-            self._metrics.count(self._stream.usage, gone=gone, failed=self._stream.failed)
+            self._metrics.count("live", self._stream.usage, gone=gone, failed=self._stream.failed)
 
     async def _send_part(self, part: Part) -> None:
         if part.chunk is not None:

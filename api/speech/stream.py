@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from starlette.types import Receive
 
 from engine.audio.output.stream import StreamFormat
+from studio.engines.speech_metrics import Usage
 
 if TYPE_CHECKING:
     from engine.request import AudioChunk, SpeechResult
@@ -60,18 +61,6 @@ class ChunkEncoder(Protocol):
 
     def encode(self, samples: NDArray[np.floating]) -> bytes: ...
     def finish(self) -> bytes: ...
-
-
-@dataclass
-class Usage:
-    """Usage of a request. seconds: of the audio that is sent. first_audio: seconds until the first speech; None before
-    it, and for silence.
-    """
-
-    characters: int
-    frames: int = 0
-    seconds: float = 0.0
-    first_audio: float | None = None
 
 
 class SpokenWord(BaseModel):

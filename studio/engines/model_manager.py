@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from engine.errors import EngineBusy, EngineClosed, InvalidOption, RepriseError
 from engine.messages import UserMessage
 from studio.engines.speech_engine import EngineInfo
+from studio.engines.speech_metrics import FrontEnd, SpeechMetrics, Usage
 from studio.speed import SpeedEstimator, TakeTiming
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class ModelManager:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """idle: None if the model stays loaded. switch_timeout: seconds that `switch` waits for running speech."""
-        self.speed = SpeedEstimator()
+        self.speed, self.metrics = SpeedEstimator(), SpeechMetrics()
         self.started = time.monotonic()
         self._catalog, self._switch_timeout = catalog, switch_timeout
         self._changed = threading.Condition()
@@ -214,7 +215,7 @@ class ModelManager:
         engine = self._enter()
         try:
             speech = engine.speak(text, voice, options, owner=owner)
-            return MeasuredSpeech(speech, self.speed, len(text), engine.sample_rate, self._leave)
+            return MeasuredSpeech(speech, self.speed, self.metrics, len(text), engine.sample_rate, self._leave)
         except BaseException:
             self._leave()
             raise
@@ -467,17 +468,25 @@ class MeasuredSpeech:
 
     voice: id of a saved voice, `model:NAME` for one of the model's own, None if unknown. on_refusal: called once if the
     speech ends with an error before its first audio, since some engines check the text and the queue only then. It must
-    not raise. as_written: applied to each chunk; for a text that was changed before it is spoken.
+    not raise. as_written: applied to each chunk; for a text that was changed before it is spoken. front_end: the one
+    that it is counted for when it ends or is closed; None if the caller counts it.
     """
 
     def __init__(
-        self, speech: SpeechStream, speed: SpeedEstimator, characters: int, sample_rate: int, over: Callable[[], None]
+        self,
+        speech: SpeechStream,
+        speed: SpeedEstimator,
+        metrics: SpeechMetrics,
+        characters: int,
+        sample_rate: int,
+        over: Callable[[], None],
     ) -> None:
         self.sample_rate = sample_rate  # Hz
         self.voice: str | None = None
         self.on_refusal: Callable[[], None] | None = None
         self.as_written: Callable[[AudioChunk], AudioChunk] = lambda chunk: chunk
-        self._speech = speech
+        self.front_end: FrontEnd | None = None
+        self._speech, self._metrics, self._usage = speech, metrics, Usage(characters)
         self._timing = speed.begin(characters)
         self._over = weakref.finalize(self, _end, speed, self._timing, over)
 
@@ -502,6 +511,7 @@ class MeasuredSpeech:
             chunk = next(self._speech)
         except BaseException as error:
             self._over()
+            self._count(failed=not isinstance(error, StopIteration))
             if self.on_refusal is not None and isinstance(error, RepriseError):
                 refused, self.on_refusal = self.on_refusal, None
                 refused()
@@ -509,6 +519,11 @@ class MeasuredSpeech:
         self.on_refusal = None
         if not self._timing.spoken:
             self._timing.started += chunk.queued
+        usage = self._usage
+        usage.frames += chunk.frames
+        usage.seconds += len(chunk.samples) / self.sample_rate
+        if usage.first_audio is None and chunk.frames:
+            usage.first_audio = chunk.elapsed
         self._timing.spoken = (chunk.start + len(chunk.samples)) / self.sample_rate
         return self.as_written(chunk)
 
@@ -522,6 +537,15 @@ class MeasuredSpeech:
             self._speech.close()
         finally:
             self._over()
+            self._count()
+
+    def _count(self, *, failed: bool = False) -> None:
+        """Count the speech once."""
+        front_end, self.front_end = self.front_end, None
+        if front_end is not None:
+            result = self._speech.result
+            gone = not failed and (result is None or result.stop_reason == "cancelled")
+            self._metrics.count(front_end, self._usage, gone=gone, failed=failed)
 
 
 def _clear_frames(error: BaseException) -> None:

@@ -266,6 +266,7 @@ class ScriptRunner:
             self._storage, card.text, voice.language, owner=run.owner, phones=engine.capabilities.phones
         )
         with closing(engine.speak(said.spoken, voice.voice, options, owner=run.owner)) as speech:
+            speech.front_end = "script"
             take = TakeBuffer(speech.sample_rate, self._watermark, text=card.text)
             self._began(run, card, speech)
             for chunk in speech:

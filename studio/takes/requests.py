@@ -86,6 +86,7 @@ class TakeStarter:
         said = respell_for_owner(self._storage, text, language, owner=owner, phones=engine.capabilities.phones)
         options = replace(request.options, word_times=engine.capabilities.word_times)
         speech = engine.speak(said.spoken, voice.voice, options, owner=owner)
+        speech.front_end = "page"
         return UnfinishedTake(
             request, voice.name, speech, TakeBuffer(engine.sample_rate, self._watermark, text=request.text)
         )

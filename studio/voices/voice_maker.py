@@ -128,6 +128,7 @@ def speak_sample(app: AppContext, name: str, description: str, *, owner: str, la
     engine, described = app.engine, BuiltInVoice(description=description.strip())
     how, take = replace(engine.default_options, language=language), TakeBuffer(engine.sample_rate)
     with closing(engine.speak(SAMPLE_TEXTS[language], described, how, owner=owner)) as speech:
+        speech.front_end = "page"
         for chunk in speech:
             take.add(chunk)
     return take

@@ -108,11 +108,11 @@ def end_turns_after(frames: int, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(request, "ATTEMPTS", 1)
 
 
-def metric(what: str, client: httpx.Client) -> float:
-    """Return a count of the metrics: "cancelled" or "failed" speeches, or "frames"."""
+def metric(what: str, client: httpx.Client, front_end: str = "") -> float:
+    """Return a count of the metrics: "cancelled" or "failed" speeches, or "frames"; by default of all front ends."""
     metrics, name = client.get("/metrics").text, "frames" if what == "frames" else f"speeches_{what}"
-    (line,) = (line for line in metrics.splitlines() if line.startswith(f"reprise_{name}_total"))
-    return float(line.split()[1])
+    counts = (line.split() for line in metrics.splitlines() if line.startswith(f"reprise_{name}_total{{"))
+    return sum(float(count) for labels, count in counts if front_end in labels)
 
 
 def decode_audio(data: bytes, format: str) -> tuple[np.ndarray, int]:

@@ -366,7 +366,7 @@ def test_error_names_the_invalid_field(server: Server) -> None:
 
 
 def test_lost_connection_frees_its_slot(server: Server, client: httpx.Client) -> None:
-    frames = metric("frames", client)
+    frames, cancelled = metric("frames", client), metric("cancelled", client, "live")
     with live_session(server) as session:
         session.configure()
         session.send("input.text", text=LONG)
@@ -375,6 +375,7 @@ def test_lost_connection_frees_its_slot(server: Server, client: httpx.Client) ->
         session.socket.socket.close()
     until(lambda: server.busy() == 0)
     assert metric("frames", client) - frames < 100 * FRAMES, "most of the sentences were not spoken"
+    until(lambda: metric("cancelled", client, "live") == cancelled + 1)
 
 
 def test_a_disconnect_that_sending_notices_is_counted() -> None:
@@ -392,7 +393,7 @@ def test_a_disconnect_that_sending_notices_is_counted() -> None:
             pass
 
     class Metrics:
-        def count(self, _usage: Usage, *, gone: bool, failed: bool) -> None:
+        def count(self, _front_end: str, _usage: Usage, *, gone: bool, failed: bool) -> None:
             counted.append((gone, failed))
 
     async def send() -> None:

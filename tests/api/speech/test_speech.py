@@ -323,7 +323,8 @@ def test_words_and_events_of_a_silence_are_empty(speak: Speak, client: httpx.Cli
 
 def first_audio_times(client: httpx.Client) -> str:
     """Return the number of measured times to the first audio, as the metrics have it."""
-    (line,) = (line for line in client.get("/metrics").text.splitlines() if "first_audio_seconds_count" in line)
+    count = 'reprise_first_audio_seconds_count{front_end="api"}'
+    (line,) = (line for line in client.get("/metrics").text.splitlines() if line.startswith(count))
     return line
 
 

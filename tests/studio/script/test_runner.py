@@ -21,6 +21,7 @@ from storage.repositories.scripts.runs import LAPSES
 from studio.script import Card
 from studio.script.runner import ScriptRunner
 from tests.storage.speaking import spoken
+from tests.studio.engines.test_speech_metrics import counted
 from tests.support.fake_engine import FakeEngine, FakeSpeech, Script, voice
 from tests.support.waiting import until
 from tests.web.conftest import make_context
@@ -128,6 +129,7 @@ def test_all_cards_are_spoken_in_order_and_stored(
     begin(storage, runner, script)
     until(finished(runner, script))
     assert actor.said == list(TEXTS)
+    assert counted(runner._engine.metrics, "script")["speeches"] == len(TEXTS)
     assert actor.visitors == ["Ann"] * 4, "cards are spoken in the context of the caller of `start`"
     assert [card.state for card in cards()] == ["spoken"] * 4
     assert runner.real_time_factor is not None

@@ -17,6 +17,7 @@ from storage.repositories.pronunciations import Pronunciation
 from storage.voices.library import LOCAL
 from studio.takes.running import RunningTakes
 from studio.user_messages import OUR_FAULT
+from tests.studio.engines.test_speech_metrics import counted
 from tests.support.fake_engine import CHUNK, FRAME, FakeEngine, voice
 from tests.support.waiting import until
 from web.context import WebContext
@@ -78,6 +79,7 @@ def test_take_streams_chunks_and_stores_the_same_samples(
     assert not end["problem"]
     assert end["total"] == len(received(sent)) > 0
     np.testing.assert_array_equal(stored_samples(context, end), received(sent))
+    assert counted(context.engine.metrics)["speeches"] == 1
     assert end["wav"]["name"] == "Anna – Hello there. How are you.wav"
     assert end["wav"]["url"].startswith("/reprise/files/")
     assert not list(context.folder.iterdir()), "the served folder is empty"
