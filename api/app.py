@@ -76,7 +76,7 @@ def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] 
     api.mount(GRADIO, _GradioEndpoints(context))
     api.router.routes.append(WebSocketRoute("/{path:path}", _no_web_socket))
     return _without_final_slash(
-        RequestIdMiddleware(MetricsMiddleware(AccessMiddleware(api, access, is_local), context.metrics))
+        _head_like_get(RequestIdMiddleware(MetricsMiddleware(AccessMiddleware(api, access, is_local), context.metrics)))
     )
 
 
@@ -90,6 +90,20 @@ def _without_final_slash(app: ASGIApp) -> ASGIApp:
         path = scope.get("path", "")  # the start and the end of the application have none
         if (scope.get("raw_path") or b"").endswith(b"/") and not path.startswith(f"{GRADIO}/"):
             scope = {**scope, "path": path.removesuffix("/")}
+        await app(scope, receive, send)
+
+    return answer
+
+
+def _head_like_get(app: ASGIApp) -> ASGIApp:
+    """Answer HEAD like GET, since some programs look so whether a server responds. The server sends no body then.
+
+    Gradio streams without end.
+    """
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("method") == "HEAD" and not scope["path"].startswith(f"{GRADIO}/"):
+            scope = {**scope, "method": "GET"}
         await app(scope, receive, send)
 
     return answer

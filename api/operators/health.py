@@ -23,7 +23,6 @@ class Health(BaseModel):
 
 
 @router.get("/health/live", operation_id="live")
-@router.head("/health/live", include_in_schema=False)
 async def live() -> Health:
     """Report that the process responds."""
     return Health()
@@ -31,8 +30,6 @@ async def live() -> Health:
 
 @router.get("/health", operation_id="health", responses={503: {"model": ErrorBody}})
 @router.get("/health/ready", operation_id="ready", responses={503: {"model": ErrorBody}})
-@router.head("/health", include_in_schema=False)
-@router.head("/health/ready", include_in_schema=False)
 async def ready(request: Request) -> Health:
     """Report whether a model is loaded and running, and the library can be read. A full queue does not matter.
 

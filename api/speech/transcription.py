@@ -137,11 +137,14 @@ async def create_transcription(
         raise ModelNotFound(NOT_INSTALLED)
     if not model.lower().startswith(OPENAI_MODELS) and model != await run_in_threadpool(lambda: recogniser.name):
         raise ModelNotFound(f"“{model}” does not transcribe here; ask for {', '.join(OPENAI_MODELS)}.")
+    tag = language_tag(language)
+    if not tag and language.strip().lower() not in ("", "auto"):
+        raise InvalidInput(f"language: “{language}” is not known; write it as a tag, such as “sv”.")
     asked = {*granularities, *granularities_without_brackets}
     if "word" in asked and response_format != "verbose_json":
         raise InvalidInput(NOT_TIMED)
     sound = await file.read()
-    transcribe = partial(recogniser.transcript_of, sound, language_tag(language), word_times="word" in asked)
+    transcribe = partial(recogniser.transcript_of, sound, tag, word_times="word" in asked)
     try:
         heard = await context.jobs.transcriptions.run(caller, transcribe)
     except UnusableReference as error:

@@ -62,10 +62,12 @@ def test_health_needs_no_key(client: httpx.Client, server: Server) -> None:
             assert client.get(path, headers={"Host": "10.0.0.7"}).json() == {"status": "ok"}
 
 
-def test_health_answers_head_requests(client: httpx.Client) -> None:
-    for path in ("/health/live", "/health/ready", "/health"):
-        answer = client.head(path)
-        assert (answer.status_code, answer.content) == (200, b"")
+@pytest.mark.parametrize("path", ["/health/live", "/health", "/v1/models", "/v1/audio/voices", "/metrics"])
+def test_head_is_answered_like_get(client: httpx.Client, path: str) -> None:
+    head, get = client.head(path), client.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == get.headers["content-type"]
+    assert int(head.headers["content-length"]) > 0
 
 
 @pytest.mark.parametrize(
@@ -74,9 +76,9 @@ def test_health_answers_head_requests(client: httpx.Client) -> None:
         ("PUT", "/v1/audio/voices", "GET, POST"),
         ("PATCH", "/v1/audio/voices/Adam", "DELETE, GET"),
         ("OPTIONS", "/v1/audio/speech", "POST"),
-        ("HEAD", "/v1/models", "GET"),
+        ("HEAD", "/v1/audio/speech", "POST"),
         ("PUT", "/mcp", "POST"),
-        ("DELETE", "/health/live", "GET, HEAD"),
+        ("DELETE", "/health/live", "GET"),
         ("TRACE", "/v1/audio/speech", "POST"),
         ("BREW", "/v1/audio/voices", "GET, POST"),
     ],

@@ -112,6 +112,7 @@ def test_choices_may_be_capitals_and_lists_have_no_brackets(client: httpx.Client
     ("asked", "status", "says"),
     [
         ({"model": "tts-1"}, 404, "“tts-1” does not transcribe here"),
+        ({"language": "Klingon"}, 400, "language: “Klingon” is not known"),
         ({"response_format": "diarized_json"}, 400, "response_format: "),
         ({"response_format": "srt", "timestamp_granularities[]": "word"}, 400, "timestamp_granularities: "),
     ],
