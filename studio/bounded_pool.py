@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import partial
 from typing import TypeVar
-
-from anyio import CapacityLimiter
-from anyio.to_thread import run_sync
 
 T = TypeVar("T")
 
@@ -20,13 +20,13 @@ class BoundedPool:
     threads: running jobs. capacity: running and waiting jobs. per_visitor: the same, for one visitor. full: the error
     that is raised beyond them.
 
-    Bound to one event loop: `run` and `steps` may only be called there.
+    Bound to one event loop: `run` and `steps` may only be called there. When a call is cancelled, a job that waits is
+    dropped, and one that runs keeps its thread until it ends.
     """
 
     def __init__(self, threads: int, capacity: int, per_visitor: int, full: Callable[[], Exception]) -> None:
-        self._threads, self._capacity, self._per_visitor = threads, capacity, per_visitor
-        self._full = full
-        self._limiter: CapacityLimiter | None = None
+        self._threads = ThreadPoolExecutor(threads, "reprise-pool")
+        self._capacity, self._per_visitor, self._full = capacity, per_visitor, full
         self._inside: Counter[str] = Counter()
 
     async def run(self, visitor: str, work: Callable[[], T]) -> T:
@@ -45,8 +45,7 @@ class BoundedPool:
                     work.close()
 
     async def _run(self, work: Callable[[], T]) -> T:
-        self._limiter = self._limiter or CapacityLimiter(self._threads)
-        return await run_sync(work, limiter=self._limiter)
+        return await asyncio.wrap_future(self._threads.submit(copy_context().run, work))
 
     @contextmanager
     def _place(self, visitor: str) -> Iterator[None]:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.requests import ClientDisconnect
 
 from api.access import caller_of
 from api.context import ApiContext, context_of
@@ -16,7 +15,7 @@ from api.errors import ErrorDetail, detail_of, documented, invalid_detail
 from api.speech.create import begin_speech, clip_of
 from api.speech.delivery import collect
 from api.speech.request import SpeechRequest, inline_schema, with_changes, without_nulls
-from api.speech.stream import SpokenWord, disconnected
+from api.speech.stream import SpokenWord, while_connected
 from studio.access import Caller
 
 MAX_ITEMS = 32
@@ -81,16 +80,7 @@ async def create_batch(asked: BatchRequest, request: Request) -> BatchResponse:
     async def all_results() -> list[BatchResult]:
         return await asyncio.gather(*(result(index, item) for index, item in enumerate(asked.items)))
 
-    work = asyncio.create_task(all_results())
-    gone = asyncio.create_task(disconnected(request.receive))
-    try:
-        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            raise ClientDisconnect
-        results = work.result()
-    finally:
-        work.cancel()
-        gone.cancel()
+    results = await while_connected(request.receive, all_results())
     good = sum(each.status == "success" for each in results)
     return BatchResponse(results=results, total=len(results), succeeded=good, failed=len(results) - good)
 

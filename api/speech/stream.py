@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from engine.audio.output.stream import StreamFormat
@@ -27,6 +28,8 @@ from studio.engines.speech_metrics import Usage
 if TYPE_CHECKING:
     from engine.request import AudioChunk, SpeechResult
 
+
+T = TypeVar("T")
 
 MEDIA_TYPES: dict[StreamFormat, str] = {
     "mp3": "audio/mpeg",
@@ -88,6 +91,22 @@ async def disconnected(receive: Receive) -> None:
     """Wait until a request's client disconnects. The body must have been read."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `work`, which is cancelled when the request's client disconnects. The body must have been
+    read. Raises ClientDisconnect.
+    """
+    working = asyncio.create_task(work)
+    gone = asyncio.create_task(disconnected(receive))
+    try:
+        await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        gone.cancel()
 
 
 class EncodedSpeech:

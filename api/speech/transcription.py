@@ -18,6 +18,7 @@ from api.context import context_of
 from api.errors import ModelNotFound, documented
 from api.speech.create import server_sent_event
 from api.speech.request import IN_LOWER_CASE
+from api.speech.stream import while_connected
 from engine.audio.decode import LONGEST
 from engine.audio.transcription import HeardSegment, TranscribedClip
 from engine.errors import InvalidInput, UnusableReference
@@ -146,7 +147,7 @@ async def create_transcription(
     sound = await file.read()
     transcribe = partial(recogniser.transcript_of, sound, tag, word_times="word" in asked)
     try:
-        heard = await context.jobs.transcriptions.run(caller, transcribe)
+        heard = await while_connected(request.receive, context.jobs.transcriptions.run(caller, transcribe))
     except UnusableReference as error:
         if error.message.key != TOO_LONG:
             raise

@@ -27,8 +27,10 @@ class Job:
 
     def __init__(self) -> None:
         self.go, self.begun = threading.Event(), threading.Event()
+        self.calls = 0
 
     def __call__(self, *_given: Any, **_named: Any) -> None:
+        self.calls += 1
         self.begun.set()
         self.go.wait(60)
         raise InvalidInput("It has ended.")
@@ -62,6 +64,26 @@ def test_voices_do_not_wait_for_transcriptions(
         finally:
             job.go.set()
         assert {answer.result().status_code for answer in waiting} == {400}
+
+
+def test_transcription_whose_client_has_left_is_not_begun(
+    client: httpx.Client, server: Server, monkeypatch: pytest.MonkeyPatch, job: Job
+) -> None:
+    """Clients that try again after a timeout would fill their share with transcriptions that nobody reads."""
+    monkeypatch.setattr(WhisperRecogniser, "transcript_of", job)
+    monkeypatch.setattr(recognition, "can_transcribe", lambda: True)
+    path, sound = "/v1/audio/transcriptions", {"file": b"sound"}
+    with ThreadPoolExecutor(1) as threads, httpx.Client(base_url=server.url, timeout=60) as caller:
+        running = threads.submit(caller.post, path, files=sound)
+        try:
+            until(job.begun.is_set)
+            with pytest.raises(httpx.ReadTimeout):
+                client.post(path, files=sound, timeout=httpx.Timeout(60, read=0.3))
+            until(lambda: 'operation="create_transcription",status="499"' in client.get("/metrics").text)
+        finally:
+            job.go.set()
+        running.result()
+    assert job.calls == 1
 
 
 @pytest.mark.parametrize(

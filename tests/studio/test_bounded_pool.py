@@ -1,5 +1,6 @@
 """Bounded pools: few threads, a bounded queue, and no lost work."""
 
+import asyncio
 import threading
 from collections.abc import Generator
 
@@ -86,6 +87,26 @@ def test_failed_job_frees_its_slot() -> None:
                 await pool.run("ann", lambda: 1 / 0)
 
     run(main)
+
+
+def test_cancelled_job_keeps_its_thread_until_it_ends_and_a_waiting_one_is_dropped() -> None:
+    work = Work()
+
+    async def main() -> None:
+        pool = BoundedPool(1, 3, 3, Full)
+        running, waiting, last = (asyncio.create_task(pool.run("ann", work)) for _ in range(3))
+        while not work.now:  # the thread may still be starting
+            await asyncio.sleep(0.01)
+        for job in (running, waiting):
+            job.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await job
+        assert pool._inside == {"ann": 1}, "their places are free"
+        work.go.set()
+        assert await last == "done"
+
+    run(main)
+    assert (work.most, work.done) == (1, 2)
 
 
 def test_steps_run_in_order_and_close_the_generator() -> None:

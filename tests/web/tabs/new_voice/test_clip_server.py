@@ -23,6 +23,7 @@ from engine.audio.decode import decode
 from engine.audio.doctor import Finding, Fix, findings
 from engine.engine import Engine
 from engine.errors import EngineBusy
+from tests.engine.audio.test_transcription import segment
 from tests.paths import CLIP, MINIATURE
 from tests.support.fake_engine import FRAME, SAMPLE_RATE
 from tests.support.looping import run
@@ -267,7 +268,10 @@ def test_clip_is_transcribed_if_faster_whisper_is_installed(
         assert "install faster-whisper" in ask("write_words", store_clip(CLIP))["problem"]
     fake = ModuleType("faster_whisper")
     fake.__spec__ = ModuleSpec("faster_whisper", None)
-    said = lambda heard, **_: ([SimpleNamespace(text=f" {len(heard)} samples.")], None)  # noqa: E731
+
+    def said(heard: np.ndarray, **_: Any) -> tuple[Any, Any]:
+        return [segment(text=f" {len(heard)} samples.", start=0.0, end=1.0)], SimpleNamespace(language="en")
+
     model = SimpleNamespace(transcribe=said, supported_languages=["en"])
     fake.WhisperModel = lambda *_given, **_options: model  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "faster_whisper", fake)
