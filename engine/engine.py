@@ -43,7 +43,7 @@ from engine.serving.clips.clip_encoder import ClipEncoder
 from engine.serving.clips.speaker_adaptations import SpeakerAdaptation, SpeakerAdaptations
 from engine.serving.clips.speaker_embeddings import SpeakerEmbeddings
 from engine.serving.codec_worker import FRAMES_AT_ONCE, ROWS_PER_SLOT, CodecWorker, decoding_bytes
-from engine.serving.device import on_device, prepare_device, run_in_limited_memory, share_cores
+from engine.serving.device import on_device, prepare_device, run_in_limited_memory, share_cores, without_torch_modes
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.host_memory import free_host_memory
 from engine.serving.memory import (
@@ -147,6 +147,7 @@ class Engine:
     precision: of the speech model's weights.
     """
 
+    @without_torch_modes
     def __init__(
         self,
         name: str,
@@ -217,6 +218,7 @@ class Engine:
             self._start(plan, device, report)
         report("Ready", 1.0)
 
+    @without_torch_modes
     def start(self) -> None:
         """Start serving after `load(start=False)`, in this process or in one forked from it. Raises EngineClosed."""
         self._check_open()
@@ -335,6 +337,7 @@ class Engine:
                 start=start,
             )
 
+    @without_torch_modes
     def encode_voice(
         self,
         name: str,
@@ -385,6 +388,7 @@ class Engine:
         )
         return EncodedVoice(voice, tuple(notes))
 
+    @without_torch_modes
     def reencode(self, voice: Voice) -> Voice:
         """Encode a voice's clips again with this engine's codec. Raises UnusableReference when a clip was not kept."""
         self._check_open()
@@ -394,6 +398,7 @@ class Engine:
         made = tuple(replace(r, codes=self._encoder.encode(self._decode(r.clip), r.clip)) for r in voice.references)
         return replace(voice, references=made, codec_fingerprint=self.codec_fingerprint)
 
+    @without_torch_modes
     def reconstruct(self, voice: Voice) -> NDArray[np.float32]:
         """Decode a voice's codes, one reference after the other: the voice as encoded.
 
@@ -405,6 +410,7 @@ class Engine:
         codes = [self._codes(reference).numpy() for reference in self._with_own_codes(voice).references]
         return self._pipeline.codec_worker.decode(np.concatenate(codes, axis=1))
 
+    @without_torch_modes
     def speak(
         self,
         text: str | GrowingText | Sequence[Segment],
@@ -454,6 +460,7 @@ class Engine:
             )
         )
 
+    @without_torch_modes
     def prepare(self, voice: Voice) -> None:
         """Begin in the background what the first speech in a voice waits for otherwise. Ignores errors."""
         if self._adaptations is None or self._closed or voice.codec_fingerprint != self.codec_fingerprint:
@@ -471,6 +478,7 @@ class Engine:
         """How texts are split into segments for this model."""
         return replace(self._profile.segmentation, size=self._prompts.text_size)
 
+    @without_torch_modes
     def forget(self, voice: Voice) -> None:
         """Drop the cached data of a deleted voice: its prompt's keys and values, its clips' codes, embeddings and
         adaptations.

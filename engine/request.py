@@ -18,6 +18,7 @@ from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
 from engine.serving.clips.speaker_adaptations import SpeakerAdaptation
 from engine.serving.codec_worker import CodecStream, CodecWorker
+from engine.serving.device import without_torch_modes
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.pacing import Pacer
 from engine.serving.turn import AudioDecoded, TextChanged, Turn, TurnEnded
@@ -247,6 +248,7 @@ class Speech(Iterator[AudioChunk]):
     def __iter__(self) -> "Speech":
         return self
 
+    @without_torch_modes
     def __next__(self) -> AudioChunk:
         return next(self._chunks)
 

@@ -193,7 +193,7 @@ def _active_rms(samples: Tensor) -> Tensor:
 
 
 def _ended(samples: Tensor, sample_rate: int) -> Tensor:
-    fade = torch.linspace(0, 1, int(_FADE * sample_rate), device=samples.device)
+    fade = torch.linspace(0, 1, int(_FADE * sample_rate), dtype=torch.float32, device=samples.device)
     samples[: len(fade)] *= fade
     samples[-len(fade) :] *= fade.flip(0)
     return torch.nn.functional.pad(samples, (0, int(END_SILENCE * sample_rate)))

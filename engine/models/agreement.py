@@ -46,7 +46,9 @@ def step_difference(
     edges = sorted({min(position, count - 1) for position in (*_POSITIONS, count - 1)}, reverse=True)
     positions = list(islice(cycle(edges), rows or len(edges)))
     held = [_random_cache(stack, 1 if one_layer else config.n_layer, len(positions), count) for _ in range(2)]
-    x = torch.randn(len(positions), 1, config.dim, generator=chance, device=weight.device).to(weight.dtype)
+    x = torch.randn(len(positions), 1, config.dim, generator=chance, dtype=torch.float32, device=weight.device).to(
+        weight.dtype
+    )
     views = [view(_over_layers(cache, config.n_layer), positions) for cache in held]
     plain, other = stack.run_plain(x, views[0]), run(x, views[1])
     return largest(relative_difference(plain, other), _cache_difference(held, range(len(positions)), positions))
@@ -61,7 +63,9 @@ def prompt_difference(stack: Transformer, view: Callable[[KVCache, int, Sequence
     weight, slot = stack.norm.weight, 1
     positions = range(5, min(29, stack.config.max_seq_len))
     chance = torch.Generator(weight.device).manual_seed(0)
-    x = torch.randn(1, len(positions), stack.config.dim, generator=chance, device=weight.device).to(weight.dtype)
+    x = torch.randn(
+        1, len(positions), stack.config.dim, generator=chance, dtype=torch.float32, device=weight.device
+    ).to(weight.dtype)
     held = [_random_cache(stack, stack.config.n_layer, slot + 1, positions.stop) for _ in range(2)]
     plain = stack.run_plain(x, ContiguousView(held[0], positions.start, slot))
     other = stack.run_plain(x, view(held[1], slot, positions))
@@ -74,7 +78,9 @@ def frame_difference(stack: FastStack, run: StepBackend) -> float:
     `run`."""
     weight, rows, sizes = stack.norm.weight, 2, (2, 1)
     chance = torch.Generator(weight.device).manual_seed(0)
-    x = torch.randn(rows, sum(sizes), stack.config.dim, generator=chance, device=weight.device).to(weight.dtype)
+    x = torch.randn(rows, sum(sizes), stack.config.dim, generator=chance, dtype=torch.float32, device=weight.device).to(
+        weight.dtype
+    )
     growing, framed = GrowingView(stack.config.n_layer), FrameView(stack.new_cache(rows, stack.num_codebooks))
     plain = [stack.run_plain(part, growing) for part in x.split(sizes, dim=1)]
     other = [run(part, framed) for part in x.split(sizes, dim=1)]
@@ -87,7 +93,9 @@ def head_difference(stack: Transformer, multiply: HeadBackend) -> float:
     weight = stack.norm.weight
     chance = torch.Generator(weight.device).manual_seed(0)
     x, head = (
-        torch.randn(*size, stack.config.dim, generator=chance, device=weight.device).to(weight.dtype)
+        torch.randn(*size, stack.config.dim, generator=chance, dtype=torch.float32, device=weight.device).to(
+            weight.dtype
+        )
         for size in ((2, 1), (_OUTPUTS,))
     )
     return relative_difference(linear(stack.norm(x), head), multiply(x, head))
@@ -126,11 +134,13 @@ def describe_sampling_difference(
     furthest = float((backend.noise(keys, frames, 2, MAX_TOP_K) - noise).abs().max())
     if not furthest <= _NOISE_TOLERANCE:
         return f"their noise differs by {furthest:.2g}"
-    kinds = torch.tensor([[0.7, 0.8, 30], [0.0, 0.9, 30], [1.3, 1.0, 60], [1.0, 0.5, 4]], device=device)
+    kinds = torch.tensor(
+        [[0.7, 0.8, 30], [0.0, 0.9, 30], [1.3, 1.0, 60], [1.0, 0.5, 4]], dtype=torch.float32, device=device
+    )
     temperature, top_p, top_k = kinds.repeat(_DRAWS // len(kinds), 1).unsqueeze(2).unbind(1)
     options = RowOptions(temperature, top_p, top_k.long())
     for size, kind in product(sizes, {dtype, torch.float32}):
-        ranks = torch.rand(_DRAWS, size, generator=chance, device=device).argsort(dim=-1)
+        ranks = torch.rand(_DRAWS, size, generator=chance, dtype=torch.float32, device=device).argsort(dim=-1)
         logits = ((MAX_TOP_K - ranks).clamp(min=0) / 32).to(kind)
         first = sample(logits, options.filter(MAX_TOP_K), noise[:, 0])
         recent = torch.where(frames % 3 == 0, first, -1)[:, None].repeat(1, 3)

@@ -47,7 +47,7 @@ class DecodeState:
         def whole(*shape: int) -> Tensor:
             return torch.zeros(rows, *shape, dtype=torch.long, device=device)
 
-        flat = torch.zeros(rows, 1, device=device)
+        flat = torch.zeros(rows, 1, dtype=torch.float32, device=device)
         drawn = slow.rules.nothing_drawn(rows, device)
         text = whole(slow.max_trailing_text)
         return cls(whole(slow.column_rows), whole(), whole(), drawn, text, whole(), flat, flat + 1, whole(1) + 1)

@@ -17,7 +17,9 @@ _MAX = 63  # of an activation's halves, as integers
 _PARTS = 126  # steps per 1 in the second half, which holds remainders of at most ½
 _MIN_SCALE = 1e-30  # scale of a row of zeros
 # Tensors, because PyTorch would convert a number at every use.
-_one_by_max, _parts, _least = torch.tensor(1 / _MAX), torch.tensor(float(_PARTS)), torch.tensor(_MIN_SCALE)
+_one_by_max, _parts, _least = (
+    torch.tensor(value, dtype=torch.float32, device="cpu") for value in (1 / _MAX, _PARTS, _MIN_SCALE)
+)
 
 # Number of steps from the smallest to the largest activation, by library.
 _STEPS = {"fbgemm": 127, "qnnpack": 255}
@@ -71,13 +73,13 @@ def packed_bytes(rows: int, columns: int) -> int:
 @cache
 def no_weights() -> torch.ScriptObject:
     """Return the packed weights of a layer of two weights, which take the place of weights that are dropped."""
-    return _pack(torch.ones(1, 2, device="cpu"), next(filter(_is_supported, _STEPS)))
+    return _pack(torch.ones(1, 2, dtype=torch.float32, device="cpu"), next(filter(_is_supported, _STEPS)))
 
 
 @cache
 def _extremes(columns: int, steps: int) -> Tensor:
     """Return a row `[1, columns]` that makes a library's scale (the input's range divided by its steps) 1."""
-    row = torch.zeros(1, columns, device="cpu")
+    row = torch.zeros(1, columns, dtype=torch.float32, device="cpu")
     row[0, 0], row[0, -1] = steps / 2, -steps / 2
     return row
 
@@ -100,7 +102,7 @@ def _is_supported(library: str) -> bool:
     if library not in torch.backends.quantized.supported_engines:
         return False
     try:
-        _pack(torch.ones(1, 2, device="cpu"), library)
+        _pack(torch.ones(1, 2, dtype=torch.float32, device="cpu"), library)
     except RuntimeError:
         return False
     return True

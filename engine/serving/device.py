@@ -6,9 +6,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import cache
-from typing import TypeVar
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from functools import cache, wraps
+from typing import ParamSpec, TypeVar
 
 import torch
 from platformdirs import user_cache_path
@@ -17,6 +17,7 @@ from engine.errors import first_line
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # Switch interval of the GIL in seconds (`sys.setswitchinterval`). A frame takes the GIL several times: beside a busy
@@ -50,6 +51,24 @@ def prepare_device(device: torch.device) -> None:
     torch.backends.cudnn.benchmark = False
     torch.backends.cuda.enable_cudnn_sdp(False)
     os.environ.setdefault("TRITON_CACHE_DIR", str(user_cache_path("reprise") / "triton"))
+
+
+def without_torch_modes(work: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function that callers run in threads of their own: it runs without their autocast and default device.
+
+    These modes belong to a thread; the engine's threads have none.
+    """
+
+    @wraps(work)
+    def run(*args: P.args, **options: P.kwargs) -> T:
+        with ExitStack() as modes:
+            for kind in filter(torch.is_autocast_enabled, ("cpu", "cuda")):
+                modes.enter_context(torch.autocast(kind, enabled=False))
+            if torch.get_default_device().type != "cpu":
+                modes.enter_context(torch.device("cpu"))
+            return work(*args, **options)
+
+    return run
 
 
 def on_device(device: torch.device) -> AbstractContextManager[object]:

@@ -243,7 +243,7 @@ class _Sizes:
         self.config, self.codec = architecture.config, architecture.codec
         with torch.device("meta"):
             slow, fast = architecture.stacks()
-            encoder, decoder = architecture.views()
+            encoder, decoder = (view.float() for view in architecture.views())
             self._stream = decoder.init_state(1).nbytes()
         self._weights = {
             "slow": self._stack(slow, "slow"),

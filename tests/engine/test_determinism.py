@@ -1,11 +1,14 @@
-"""With `deterministic`, codes do not depend on other requests where products of one row and of several differ."""
+"""Codes do not depend on the caller's torch modes; with `deterministic`, they do not depend on other requests where
+products of one row and of several differ."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 
 import numpy as np
 import pytest
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine import request as speech_module
@@ -14,6 +17,7 @@ from engine.models.kv_cache import KVView
 from engine.models.layers import Transformer
 from engine.serving.runner.step_runners import GraphMode
 from engine.text import Segment
+from tests.engine.test_engine import CLIP, TRANSCRIPT
 from tests.paths import MINIATURE
 
 TEXTS = (("One.", "Two, in a longer sentence."), ("A sentence.",), ("Another.", "The last one."))
@@ -58,3 +62,35 @@ def test_requests_alone_and_in_company_have_equal_codes(engine: Engine) -> None:
         assert len(alone) == len(drawn) == len(TEXTS[i])
         for one, other in zip(alone, drawn, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+@contextmanager
+def torch_modes() -> Iterator[None]:
+    """Other modes of a caller's thread, and another default dtype, which the whole process has."""
+    usual = torch.get_default_dtype()
+    with ExitStack() as modes:
+        for mode in (torch.autocast("cpu", torch.bfloat16), torch.device("meta"), torch.inference_mode()):
+            modes.enter_context(mode)
+        modes.callback(torch.set_default_dtype, usual)
+        torch.set_default_dtype(torch.float64)
+        yield
+
+
+def encoded_and_spoken(engine: Engine) -> list[NDArray[np.generic]]:
+    """Encode a clip and speak in its voice. Returns the codes."""
+    voice = engine.encode_voice("Slt", [(CLIP, TRANSCRIPT)]).voice
+    speech = engine.speak("Hi.", voice, SpeakOptions(seed=1, word_times=True))
+    for _ in speech:
+        pass
+    return [voice.references[0].codes, speech.spoken[0].codes]
+
+
+def test_codes_do_not_depend_on_modes_of_the_caller(bundled_engine: Engine) -> None:
+    usual = encoded_and_spoken(bundled_engine)
+    with torch_modes():
+        used = encoded_and_spoken(bundled_engine)
+        with Engine.load("bundled", "cpu", slots=1) as loaded:
+            assert loaded.status().graphs == bundled_engine.status().graphs  # no native code is off
+            found = encoded_and_spoken(loaded)
+    for one, other in zip(usual + usual, used + found, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -34,11 +34,11 @@ class MelBands:
     def __init__(self, frequencies: Tensor) -> None:
         """frequencies: of the bins, Hz `[B]`, from 0 on."""
         mel = _mel(frequencies)
-        lowest = _mel(torch.tensor(_LOWEST_BAND))
+        lowest = _mel(torch.tensor(_LOWEST_BAND, dtype=torch.float32))
         places = ((mel - lowest) / (mel[-1] - lowest) * (_BANDS - 1)).clamp(min=0)
         self._between = (1 - (places[:, None] - torch.arange(_BANDS)).abs()).clamp(min=0)  # [B, M]
         self._average = self._between / self._between.sum(0)
-        turns = torch.arange(1, _COEFFICIENTS + 1)[:, None] * (torch.arange(_BANDS) + 0.5) / _BANDS
+        turns = torch.arange(1, _COEFFICIENTS + 1)[:, None] * (torch.arange(_BANDS, dtype=torch.float32) + 0.5) / _BANDS
         self._cosines = torch.cos(math.pi * turns)
 
     def levels(self, envelopes: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ class SpeakerAdaptation:
         self._pairs, self._common = cepstra * self._scale, differences.mean(0)
         # A copy that is very different lacks noise, music or a telephone's sound, which the speech should lack, too.
         self._share = float(((_NONE_ABOVE - apart) / (_NONE_ABOVE - _FULL_BELOW)).clamp(0, 1))
-        noise = _RIDGE * torch.eye(len(cepstra))
+        noise = _RIDGE * torch.eye(len(cepstra), dtype=torch.float32)
         self._weights = torch.linalg.solve(self._likeness(self._pairs) + noise, differences - self._common)
 
     @property

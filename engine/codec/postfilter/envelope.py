@@ -28,9 +28,9 @@ class Envelope:
         self.reach = math.ceil(_PERIODS * sample_rate / LOWEST) + 1
         self.transform = 1 << (2 * self.reach - 1).bit_length()
         self._bin = sample_rate / self.transform  # Hz
-        self.frequencies = torch.arange(self.transform // 2 + 1) * self._bin
+        self.frequencies = torch.arange(self.transform // 2 + 1, dtype=torch.float32) * self._bin
         self._offsets = torch.arange(-self.reach, self.reach)
-        self._quefrencies = torch.arange(self.transform // 2 + 1) / sample_rate
+        self._quefrencies = torch.arange(self.transform // 2 + 1, dtype=torch.float32) / sample_rate
 
     def power(self, x: Tensor, f0: Tensor) -> Tensor:
         """Return the power of white noise with the same envelope `[H, B]`.
@@ -56,7 +56,7 @@ class Envelope:
         whole = torch.cat([power.flip(1)[:, :-1], power, power.flip(1)[:, 1:]], dim=1)  # mirrored at both ends
         integral = whole.cumsum(1, dtype=torch.float64)
         half = width / (2 * self._bin)
-        places = torch.arange(bins - 1, 2 * bins - 1) - 0.5  # an integral ends behind its bin
+        places = torch.arange(bins - 1, 2 * bins - 1, dtype=torch.float32) - 0.5  # an integral ends behind its bin
         upper, lower = read_between(integral, places + half), read_between(integral, places - half)
         return ((upper - lower) / (2 * half)).float().clamp(min=_FLOOR)
 

@@ -4,6 +4,7 @@ Shapes: n samples, H hops, P pulses, B bins.
 """
 
 import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -63,8 +64,10 @@ class Postfilter:
         self._low = (frequencies >= _LOW) & (frequencies <= _MIDDLE)
         self._high = (frequencies >= _LOW) & (frequencies <= _HIGH)
         self._weights = _window(_AROUND) / _window(_AROUND).sum()
-        self._turns = -2j * math.pi * torch.arange(self._half + 1) / self.envelope.transform  # of a sample's delay
-        self._between = torch.arange(self.hop) / self.hop
+        self._turns = (
+            -2j * math.pi * torch.arange(self._half + 1, dtype=torch.float32) / self.envelope.transform
+        )  # of a sample's delay
+        self._between = torch.arange(self.hop, dtype=torch.float32) / self.hop
 
     def adaptation(self, clip: Tensor, copy: Tensor) -> SpeakerAdaptation | None:
         """Learn what the codec changes in a voice from a clip `[n]` and its decoded copy, from the same sample on.
@@ -81,7 +84,8 @@ class Postfilter:
         x, hops, span = _finite(x), len(x) // self.hop, self.pitch.span
         heard = F.pad(x, (span // 2, span // 2 + DELAY * self.hop)).unfold(0, span, self.hop)[: hops + DELAY]
         path = PitchPath()
-        f0 = torch.tensor([each for part in heard.split(_AT_ONCE) for each in path.extend(self.pitch.candidates(part))])
+        decided = [each for part in heard.split(_AT_ONCE) for each in path.extend(self.pitch.candidates(part))]
+        f0 = torch.tensor(decided, dtype=torch.float32)
         around = F.pad(x, (self.envelope.reach, self.envelope.reach))
         parts = [self.analysed(around[i * self.hop :], f0[i : i + _AT_ONCE]) for i in range(0, hops, _AT_ONCE)]
         return torch.cat([voiced for voiced, _ in parts]), torch.cat([envelopes for _, envelopes in parts])
@@ -161,9 +165,10 @@ class PostfilterStream:
         self._filter, self._path, self._adaptation = filter, PitchPath(), adaptation
         self._heard = 0  # hops from the next block's first on that the path has
         # From `past` samples and from `_AROUND` hops before the next block on.
-        self._x = torch.zeros(filter.past)
-        self._f0, self._envelopes = torch.zeros(_AROUND), torch.zeros(_AROUND, len(filter.envelope.frequencies))
-        self._phase, self._tail = torch.zeros(()), torch.zeros(filter.envelope.transform)
+        zeros = partial(torch.zeros, dtype=torch.float32)
+        self._x = zeros(filter.past)
+        self._f0, self._envelopes = zeros(_AROUND), zeros(_AROUND, len(filter.envelope.frequencies))
+        self._phase, self._tail = zeros(()), zeros(filter.envelope.transform)
         if previous is not None:
             self._x, self._phase, self._tail = previous._x, previous._phase, previous._tail
             self._f0, self._envelopes = previous._f0[:_AROUND], previous._envelopes[:_AROUND]
@@ -211,7 +216,7 @@ class PostfilterStream:
         decided = self._path.extend(size.pitch.candidates(heard.unfold(0, span, size.hop)))
         self._heard += new
         first = size.past + (len(self._f0) - _AROUND) * size.hop - size.envelope.reach
-        f0, envelopes = size.analysed(self._x[first:], torch.tensor(decided))
+        f0, envelopes = size.analysed(self._x[first:], torch.tensor(decided, dtype=torch.float32))
         if self._adaptation is not None:
             f0, envelopes = self._adaptation.adapted(f0, envelopes)
         self._f0, self._envelopes = torch.cat([self._f0, f0]), torch.cat([self._envelopes, envelopes])
@@ -245,12 +250,12 @@ def _averaged(envelopes: Tensor, near: Tensor) -> Tensor:
 
 def _window(reach: int) -> Tensor:
     """Return a Hann window of `reach` values on each side of its centre."""
-    return torch.hann_window(2 * reach + 3, periodic=False)[1:-1]
+    return torch.hann_window(2 * reach + 3, periodic=False, dtype=torch.float32)[1:-1]
 
 
 def _breath_at(frequencies: Tensor) -> Tensor:
     """Return `_BREATH` at frequencies."""
-    hertz, breath = torch.tensor(_BREATH_HERTZ), torch.tensor(_BREATH)
+    hertz, breath = torch.tensor(_BREATH_HERTZ, dtype=torch.float32), torch.tensor(_BREATH, dtype=torch.float32)
     left = torch.searchsorted(hertz, frequencies, right=True) - 1
     share = (frequencies - hertz[left]) / (hertz[left + 1] - hertz[left])
     return torch.lerp(breath[left], breath[left + 1], share)

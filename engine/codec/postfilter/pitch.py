@@ -43,12 +43,12 @@ class PitchAnalysis:
         self.span = 2 * round(_WINDOW * sample_rate / 2)
         self._first, self._last = round(sample_rate / HIGHEST), round(sample_rate / LOWEST)
         self._transform = 1 << (self.span + self._last).bit_length()
-        self._window = torch.hann_window(self.span)
+        self._window = torch.hann_window(self.span, dtype=torch.float32)
         spectrum = torch.fft.rfft(self._window, self._transform)
         self._window_correlation = self._correlation(spectrum.abs().square())
-        frequencies = torch.arange(self._transform // 2 + 1) * (sample_rate / self._transform)
+        frequencies = torch.arange(self._transform // 2 + 1, dtype=torch.float32) * (sample_rate / self._transform)
         self._lowpass = 1 / (1 + (frequencies / _CUTOFF) ** 8)
-        lags = torch.arange(self._first, self._last + 1)
+        lags = torch.arange(self._first, self._last + 1, dtype=torch.float32)
         self._loss = _OCTAVE * torch.log2(lags / self._first)
 
     def candidates(self, windows: Tensor) -> Candidates:

@@ -133,7 +133,7 @@ class EcapaTdnn(nn.Module):
         """Samples `[B, n]` → log mel magnitudes `[B, mels, T]`."""
         padding = (_FFT - _HOP) // 2
         padded = F.pad(samples[:, None], (padding, padding), mode="reflect")[:, 0]
-        window = torch.hann_window(_FFT, device=samples.device)
+        window = torch.hann_window(_FFT, dtype=torch.float32, device=samples.device)
         spectrum = torch.stft(padded, _FFT, _HOP, window=window, center=False, return_complex=True)
         magnitude = (torch.view_as_real(spectrum).pow(2).sum(-1) + 1e-9).sqrt()
         return torch.matmul(self.filters.T, magnitude).clamp(min=_QUIETEST).log()

@@ -129,15 +129,16 @@ def monotonic_path(scores: Tensor) -> Tensor:
     tokens have a cost, also before the first frame's token and after the last frame's.
     """
     frames, tokens = scores.shape
-    best = scores[0] - _SKIP_COST * torch.arange(tokens)
+    best = scores[0] - _SKIP_COST * torch.arange(tokens, dtype=torch.float32)
     steps = torch.zeros(frames, tokens, dtype=torch.long)
-    costs = torch.tensor([0.0, *(_SKIP_COST * skipped for skipped in range(1 + MAX_SKIPPED))])[:tokens]  # by step
+    by_step = [0.0, *(_SKIP_COST * skipped for skipped in range(1 + MAX_SKIPPED))]
+    costs = torch.tensor(by_step, dtype=torch.float32)[:tokens]
     for frame in range(1, frames):
         before = torch.cat((best.new_full((len(costs) - 1,), -math.inf), best))
         arrivals = torch.stack([before[len(costs) - 1 - step :][:tokens] - costs[step] for step in range(len(costs))])
         best, steps[frame] = arrivals.max(dim=0)
         best = best + scores[frame]
-    unsaid = torch.arange(tokens).flip(0)
+    unsaid = torch.arange(tokens, dtype=torch.float32).flip(0)
     token = int((best - _SKIP_COST * unsaid).argmax())
     path = torch.empty(frames, dtype=torch.long)
     for frame in range(frames - 1, -1, -1):

@@ -19,7 +19,7 @@ _VALUES_OF_A_WARP = 1024  # one warp needs no barriers
 
 def gumbel_noise(keys: Tensor, frames: Tensor, draws: int, candidates: int) -> Tensor:
     """Return noise `[B, draws, candidates]` fp32. Reference implementation: `engine.models.sampling.gumbel_noise`."""
-    out = torch.empty(len(keys), draws, candidates, device=keys.device)
+    out = torch.empty(len(keys), draws, candidates, dtype=torch.float32, device=keys.device)
     _noise[(len(keys), draws)](
         keys, frames, out, DRAWS=draws, CANDIDATES=candidates, BLOCK=triton.next_power_of_2(candidates)
     )

@@ -125,7 +125,7 @@ class ClipEncoder:
         encoder = self._encoder
         if encoder is not None:
             with self._running:
-                self._run(encoder, torch.zeros(_part_length(encoder.config), device=self._device))
+                self._run(encoder, torch.zeros(_part_length(encoder.config), dtype=torch.float32, device=self._device))
 
     def _key(self, content: bytes) -> str:
         digest = hashlib.sha256(self._fingerprint.encode())

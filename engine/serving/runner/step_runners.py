@@ -100,7 +100,7 @@ class EagerStepRunner:
             idle.top_k,
             weight.new_zeros(count, weight.shape[0]),
             idle.frame,
-            torch.ones(count, self._frame.draws, candidates, device=self._slots.device),
+            torch.ones(count, self._frame.draws, candidates, dtype=torch.float32, device=self._slots.device),
         )
 
 
