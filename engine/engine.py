@@ -428,7 +428,8 @@ class Engine:
             voice: one voice; several, for several speakers; one of the model's own; or None to let the model pick one.
             owner: name of the request's owner. Owners get equal shares of the turns, however many requests they have.
             spoken: the first segments, already spoken by another engine with this model (`Speech.spoken`). The speech
-                begins after them; with the same seed it has the same codes as if it had spoken them itself.
+                begins after them; with the same seed it has the same codes as if it had spoken them itself, and
+                the codec's state after them is restored from their last frames. Not with a growing text.
 
         Returns: an iterator of AudioChunk; its `result` is set at the end.
         Raises: InvalidInput or a subclass such as InvalidText; EngineClosed; EngineBusy when slots and queue are full;
@@ -436,7 +437,7 @@ class Engine:
         """
         self._check_open()
         self._check_started()
-        _check_types(text, options)
+        _check_types(text, options, spoken)
         options = (options or self.default_options).seeded()
         assert options.seed is not None
         if options.word_times and not self.capabilities.word_times:
@@ -698,8 +699,10 @@ class Engine:
         return decode_audio(clip, self.sample_rate, device=self.device)
 
 
-def _check_types(text: object, options: object) -> None:
+def _check_types(text: object, options: object, spoken: Sequence[SpokenSegment]) -> None:
     """Raise TypeError for a text or options that `Engine.speak` does not take."""
+    if spoken and isinstance(text, GrowingText):
+        raise TypeError("spoken segments belong to a str or segments, not to a GrowingText")
     if options is not None and not isinstance(options, SpeakOptions):
         raise TypeError(f"options are SpeakOptions, not {type(options).__name__}")
     if isinstance(text, str | GrowingText):

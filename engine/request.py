@@ -30,6 +30,8 @@ _WORST_LAST: tuple[StopReason, ...] = ("end", "short", "length")
 
 ATTEMPTS = 2
 HELD_PHONES = 8  # maximum phones of a segment whose audio is delivered when all of it has been generated
+# Last frames that are decoded again to restore the codec's state. With 32, the bundled model's audio differs by -85 dB.
+RESTORED_FRAMES = 64
 READER_TIMEOUT = 15.0  # seconds after which unread audio ends the request
 
 
@@ -301,13 +303,16 @@ class Request:
         self._turns_begun = 0
         self._stream: CodecStream | None = None  # of the last accepted turn
         self._codec_context: Tensor | None = None  # of its prompt
+        self._must_restore = bool(spoken)  # whether `_stream` is not in the state after the accepted turns
         self._first_audio: tuple[float, FirstAudioTimings] | None = None
         self._frames = 0  # in the take so far
         self._accepted_frames = 0  # of the accepted turns
         self._results: list[SegmentResult] = []
         self._pauses = PauseSamples(self._segments, pipeline.sample_rate)
         for segment in spoken:
-            self._prompt_for(segment.result.text)  # removes the same earlier turns from the context as it did then
+            # Removes the same earlier turns from the context as it did then.
+            prompt, _ = self._prompt_for(segment.result.text)
+            self._codec_context = prompt.codec_context
             self._accept(segment)
         self._frames = self._accepted_frames
         self._pauses.skip(len(spoken))
@@ -393,6 +398,8 @@ class Request:
         text = self._segments[segment].text
         rate, phones = self._pipeline.frame_rate, self._pipeline.prompts.count_phones(text)
         prompt, budget = self._prompt_for(text)
+        if self._must_restore:
+            self._restore_stream()
         turn = Turn(
             number=self._turns_begun,
             segment=segment,
@@ -425,6 +432,17 @@ class Request:
             return self._stream
         return None if codes is None else self._pipeline.codec_worker.context_stream(codes.numpy())
 
+    def _restore_stream(self) -> None:
+        """Continue from the codec's state after the accepted segments, restored by decoding their last frames."""
+        self._must_restore = False
+        codes = [segment.codes for segment in self.spoken if segment.codes.size]
+        if not codes:
+            return
+        worker, context = self._pipeline.codec_worker, self._codec_context
+        previous = None if context is None else worker.context_stream(context.numpy())
+        self._stream = CodecStream(previous, self._stream, self._adaptation(len(self._results) - 1))
+        worker.prime(self._stream, np.concatenate(codes, axis=1)[:, -RESTORED_FRAMES:])
+
     def _adaptation(self, segment: int) -> SpeakerAdaptation | None:
         """Return the adaptation to the speaker of a segment; None if it has several."""
         speakers = set(self._segments[segment].speakers) or {0}
@@ -447,6 +465,7 @@ class Request:
         stop_reason: StopReason = "length" if turn.stop is None or turn.stop == "loop" else turn.stop
         codes = np.stack(turn.codes, axis=1) if turn.codes else np.zeros((0, 0), np.int64)
         self._accept(SpokenSegment(SegmentResult(text, stop_reason, turn.frames, turn.attempt), codes))
+        self._must_restore = turn.frames < turn.submitted  # the stream has also decoded what was cut off
         self._continue()
 
     def _accept(self, segment: SpokenSegment) -> None:

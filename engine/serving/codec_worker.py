@@ -207,11 +207,15 @@ class CodecWorker:
             stream = self._contexts.pop(key, None)
             if stream is None or stream.error:
                 stream = CodecStream()
-                self._submit_whole(stream, codes, partial(_keep_error, stream))
+                self.prime(stream, codes)
             self._contexts[key] = stream
             while len(self._contexts) > CONTEXTS_KEPT:
                 self._contexts.popitem(last=False)
             return stream
+
+    def prime(self, stream: CodecStream, codes: NDArray[np.int64]) -> None:
+        """Decode `codes` `[K, T]`, all of a stream, for other streams to continue from; its audio is discarded."""
+        self._submit_whole(stream, codes, partial(_keep_error, stream))
 
     def forget(self, codes: NDArray[np.int64]) -> None:
         """Drop the cached stream of these codes."""
@@ -387,7 +391,7 @@ def _deliver_filtered(stream: CodecStream, deliver: Deliver, samples: Samples | 
 
 
 def _keep_error(stream: CodecStream, samples: Samples | Exception) -> None:
-    """Discard the samples of a context stream, but keep its error for the streams that continue from it."""
+    """Discard the samples of a primed stream, but keep its error for the streams that continue from it."""
     if isinstance(samples, Exception):
         stream.error = samples
 

@@ -2,19 +2,31 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from torch import Tensor
 
 from engine import Engine, SpeakOptions
+from engine.families.family import Alignment
+from engine.families.s2.alignment import AttentionAligner
 from engine.models.prompt import Prompt
+from engine.request import AudioChunk, SegmentResult, SpokenSegment
+from engine.text import Segment
 from storage.voices.sample_voices import read_sample_voices
 
 TEXT = "Go out. No."
 
 
-def test_continued_speech_has_the_same_codes(bundled_engine: Engine) -> None:
+def assert_same_sound(one: list[AudioChunk], other: list[AudioChunk]) -> None:
+    """Assert that chunks hold the same sound, up to rounding, which the postfilter makes larger."""
+    joined = (np.concatenate([chunk.samples for chunk in each]) for each in (one, other))
+    np.testing.assert_allclose(*joined, atol=1e-3)
+
+
+def test_continued_speech_has_the_same_codes_and_samples(bundled_engine: Engine) -> None:
     voice = read_sample_voices()[0].voice
     heard = list(whole := bundled_engine.speak(TEXT, voice, SpeakOptions(seed=7)))
     assert [segment.result for segment in whole.spoken] == list(whole.result.segments)
@@ -30,6 +42,34 @@ def test_continued_speech_has_the_same_codes(bundled_engine: Engine) -> None:
     assert (rest.result.frames, rest.result.stop_reason) == (whole.result.frames, whole.result.stop_reason)
     for one, other in zip(rest.spoken, whole.spoken, strict=True):
         np.testing.assert_array_equal(one.codes, other.codes)
+    sounds = [chunk for chunk in heard if chunk.start >= chunks[0].start]
+    assert_same_sound(chunks, sounds)
+
+
+def test_speech_after_a_repetition_does_not_depend_on_what_was_cut_off(
+    bundled_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The codec has also decoded the repetition."""
+    segments = [Segment("Go."), Segment("No.")]
+    voice, options = read_sample_voices()[0].voice, SpeakOptions(seed=7)
+    align = AttentionAligner.align
+
+    def cut(self: AttentionAligner, prompt: Prompt, text: str, codes: Tensor) -> Alignment:
+        found = align(self, prompt, text, codes)
+        return replace(found, frames=4) if text == segments[0].text else found
+
+    monkeypatch.setattr(AttentionAligner, "align", cut)
+    heard = list(whole := bundled_engine.speak(segments, voice, options))
+    assert whole.spoken[0].result.frames == 4
+    rest = list(bundled_engine.speak(segments, voice, options, spoken=whole.spoken[:1]))
+    after = [chunk for chunk in heard if chunk.segment == 1]
+    assert_same_sound(rest, after)
+
+
+def test_growing_text_cannot_be_continued(bundled_engine: Engine) -> None:
+    spoken = (SpokenSegment(SegmentResult("Hi.", "end", 1, 1), np.zeros((8, 1), np.int64)),)
+    with pytest.raises(TypeError, match="segments"):
+        bundled_engine.speak(bundled_engine.growing_text(), spoken=spoken)
 
 
 @pytest.fixture(params=["fp32", "bf16"])
