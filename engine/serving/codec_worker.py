@@ -359,8 +359,10 @@ class CodecWorker:
             self._free.append(stream.row)
             stream.row = None
             if stream.filter:
-                rest = stream.filter.finish().numpy()
-                if stream.deliver_rest and len(rest):
+                rest = _filtered(stream.filter.finish)
+                if isinstance(rest, Exception):
+                    stream.error = rest
+                if stream.deliver_rest and (isinstance(rest, Exception) or len(rest)):
                     stream.deliver_rest(rest)
         stream.deliver_rest = None
         stream.previous = stream.plays_after = None  # or a long take would keep the states of all its turns
@@ -380,14 +382,26 @@ class CodecWorker:
 
 def _deliver_filtered(stream: CodecStream, deliver: Deliver, samples: Samples | Exception) -> None:
     """Deliver what the stream's filter has complete, or an error."""
+    if not isinstance(samples, Exception):
+        assert stream.filter
+        samples = _filtered(partial(stream.filter.push, torch.from_numpy(samples)))
     if isinstance(samples, Exception):
         stream.deliver_rest = None
         deliver(samples)
         return
-    assert stream.filter
     stream.deliver_rest = deliver
-    if len(complete := stream.filter.push(torch.from_numpy(samples)).numpy()):
-        deliver(complete)
+    if len(samples):
+        deliver(samples)
+
+
+def _filtered(work: Callable[[], Tensor]) -> Samples | Exception:
+    """Return the samples of a filter, or its error, which is that of its stream alone."""
+    try:
+        samples: Samples = work().numpy()
+    except Exception as error:
+        log.error("The postfilter failed.", exc_info=error)
+        return error
+    return samples
 
 
 def _keep_error(stream: CodecStream, samples: Samples | Exception) -> None:

@@ -6,6 +6,7 @@ activations are computed from the sizes, and an allowance is made for libraries 
 """
 
 import gc
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 from weakref import WeakSet
@@ -211,11 +212,12 @@ def plan_memory(
         raise InvalidOption("option.slots_and_positions", slots=slots, positions=positions)
     size = _sizes(architecture, precision, activations or _usual_activations(precision))
     positions = min(positions, architecture.config.slow.max_seq_len)
-    for count in range(slots, 0, -1):
-        plan = size.plan(count, positions, measured)
-        if available is None or plan.total <= available:
-            return plan
-    assert available is not None
+    if available is None:
+        return size.plan(slots, positions, measured)
+    # The number of plans that fit, of those with one slot, two slots and so on.
+    count = bisect_right(range(1, slots + 1), available, key=lambda each: size.plan(each, positions, measured).total)
+    if count:
+        return size.plan(count, positions, measured)
     least = size.plan(1, min(positions, SHORTEST), measured)
     if least.total > available and refuses:
         raise _refusal(size, least, available)

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,19 @@ struct stack {
     const float *rope;  // [positions, width / 2, 2]: cos, sin
     const struct layer *layer;
 };
+
+// Operators cannot raise errors through PyTorch's C interface.
+static void check_memory(int has) {
+    if (has) return;
+    fputs("Reprise: there is no memory for a step of the model.\n", stderr);
+    abort();
+}
+
+static float *allocate(int64_t count) {
+    float *room = malloc(sizeof(float) * count);
+    check_memory(room != NULL);
+    return room;
+}
 
 // ---- vectors
 
@@ -237,7 +251,7 @@ static void run(const struct stack *s, int64_t rows, float *x, float *cache, int
     const int64_t dim = s->dim, width = s->width, heads = s->heads, kv = s->kv_heads, inner = heads * width;
     const int64_t all = (heads + 2 * kv) * width, group = heads / kv;
     const int64_t widest = all + inner > 3 * s->hidden ? all + inner : 3 * s->hidden;
-    float *normed = malloc(sizeof(float) * (rows * (2 * dim + widest) + capacity + LANES));
+    float *normed = allocate(rows * (2 * dim + widest) + capacity + LANES);
     float *added = normed + rows * dim, *first = added + rows * dim, *scores = first + rows * widest;
     for (int64_t l = 0; l < s->layers; l++) {
         const struct layer *w = s->layer + l;
@@ -364,7 +378,7 @@ static void run_rows(uint64_t *arguments, uint64_t inputs, uint64_t results) {
     const uint64_t x = arguments[0], cache = arguments[1], slots = arguments[2], positions = arguments[3];
     const struct stack *stack = *(const struct stack **)data_of(arguments[4]);
     Tensor out = NULL;
-    aoti_torch_clone((Tensor)x, &out);
+    check_memory(aoti_torch_clone((Tensor)x, &out) == 0);
     run(stack, size_of(x, 0), data_of((uint64_t)out), data_of(cache), size_of(cache, 2), size_of(cache, 4),
         data_of(slots), data_of(positions));
     for (int i = 0; i < 5; i++) aoti_torch_delete_tensor_object((Tensor)arguments[i]);
@@ -388,9 +402,9 @@ static void draw_rows(uint64_t *arguments, uint64_t inputs, uint64_t results) {
     const int64_t row_stride = stride_of(noise, 0), other = window ? stride_of(noise, 1) : 0;
     const int64_t candidates = size_of(noise, window ? 2 : 1);
     Tensor out = NULL;
-    aoti_torch_clone((Tensor)arguments[3], &out);
+    check_memory(aoti_torch_clone((Tensor)arguments[3], &out) == 0);
     int64_t *values = data_of((uint64_t)out);
-    float *left = malloc(sizeof(float) * n);
+    float *left = allocate(n);
     for (int64_t r = 0; r < rows; r++) {
         memcpy(left, (const float *)data_of(logits) + r * n, n * sizeof(float));
         const float *own = noises + r * row_stride;

@@ -25,8 +25,8 @@ class PrefixCache:
     """LRU of `[layers, 2, H_kv, length, d]` copies, bounded by bytes in each of two tiers.
 
     On a CPU both tiers are the same memory, so only the first is used. Entries move to the second one in a thread of
-    their own, because frames must not wait for copies of up to 150 MB; meanwhile they are found on the device. All
-    methods are for one thread.
+    their own, because frames must not wait for copies of up to 150 MB; meanwhile they are found on the device. No more
+    bytes move at once than the first tier may have: further evicted entries are dropped. All methods are for one thread.
     """
 
     def __init__(self, device: torch.device, device_bytes: int, host_bytes: int) -> None:
@@ -100,6 +100,9 @@ class PrefixCache:
         for old, evicted in self._on_device.put(key, prefix, prefix.nbytes):
             if self._on_host.limit:
                 with self._moves:
+                    moving = sum(each.nbytes for each in self._moving.values())
+                    if moving and moving + evicted.nbytes > self._on_device.limit:
+                        continue  # it is computed again
                     self._moving[old] = evicted
                 computed = (
                     torch.cuda.current_stream(self._device).record_event() if self._device.type == "cuda" else None
@@ -120,6 +123,9 @@ class PrefixCache:
 
     def _move(self, key: bytes, prefix: Tensor, computed: torch.cuda.Event | None) -> None:
         """Copy an entry to host memory, unless it is removed meanwhile. computed: when the device has its values."""
+        with self._moves:
+            if self._moving.get(key) is not prefix:
+                return
         kept = None
         try:
             kept = _host_copy(prefix, computed, self._stream)

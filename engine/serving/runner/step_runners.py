@@ -18,6 +18,9 @@ from engine.serving.runner.graphs import CapturedGraphs, GraphCapture, GraphKey,
 from engine.serving.runner.slots import SlotPool
 
 SHORTEST_SPAN = 256
+# Rows of the largest traced frame. PyTorch never frees a trace; the overhead of a frame without one is small beside
+# the time of more rows.
+MAX_TRACED_ROWS = 32
 
 # What is captured: the whole frame, the Fast AR alone, or nothing.
 GraphMode = Literal["frame", "fast", "off"]
@@ -105,13 +108,14 @@ class EagerStepRunner:
 
 
 class TracedStepRunner:
-    """Replays traces of whole frames, one for every number of rows, on a CPU; without a trace it runs eagerly."""
+    """Replays traces of whole frames on a CPU, one for every number of rows up to `MAX_TRACED_ROWS`; without a trace it
+    runs eagerly."""
 
     def __init__(self, frame: FrameStep, slots: SlotPool, capture: GraphCapture) -> None:
         self._frame, self._slots = frame, slots
         self._graphs = CapturedGraphs(capture, "frame")
         # Input buffers of the traces by number of rows: the active slots.
-        self._index = [torch.arange(count) for count in range(slots.count + 1)]
+        self._index = [torch.arange(count) for count in range(min(slots.count, MAX_TRACED_ROWS) + 1)]
         self._eager = EagerStepRunner(frame, slots, None)
 
     @property
@@ -128,7 +132,7 @@ class TracedStepRunner:
 
     def capture_next(self) -> bool:
         """Trace the frame for one missing number of rows. Returns False when none is missing."""
-        return any(self._capture((count, self._frame.candidates)) for count in range(1, self._slots.count + 1))
+        return any(self._capture((count, self._frame.candidates)) for count in range(1, len(self._index)))
 
     def _capture(self, key: GraphKey) -> bool:
         """Capture `key` if it is missing. Returns whether it tried."""

@@ -50,6 +50,18 @@ def test_error_is_that_of_weight_rounding(columns: int, rows: int) -> None:
         assert error(found[row], layer(x)[row]) < 2e-2
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@torch.inference_mode()
+def test_row_that_is_not_finite_spoils_no_other(value: float) -> None:
+    layer = Int8Linear(linear(64, 16, bias=True))
+    x = torch.randn(3, 64)
+    expected = layer(x)
+    x[1, 5] = value
+    found = layer(x)
+    assert torch.equal(found[[0, 2]], expected[[0, 2]])
+    assert found[1].isnan().all()
+
+
 @torch.inference_mode()
 def test_error_is_far_below_that_of_seven_bit_activations() -> None:
     """This requires the second, residual half of the activations."""

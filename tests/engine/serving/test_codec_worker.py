@@ -921,6 +921,21 @@ def test_error_of_a_filtered_stream_is_delivered_once(recording: RecordingDecode
         assert take.got.empty()
 
 
+@pytest.mark.parametrize("step", ["push", "finish"])
+def test_error_of_a_filter_fails_only_its_stream(
+    decoder: CodecDecoder, postfilter: Postfilter, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    first, second = Take([3]), Take([3], seed=1)
+    with running_worker(decoder, postfilter=postfilter) as worker:
+        monkeypatch.setattr(PostfilterStream, step, fail_once(getattr(PostfilterStream, step), RuntimeError("Full.")))
+        first.submit_all(worker)
+        until(lambda: first.stream.finished)
+        second.submit_all(worker)
+        assert lengths(second, 2) == [1, 2]
+        assert lengths(first, 1 if step == "push" else 2)[-1] == -1
+        assert worker.is_running
+
+
 def test_dropped_filtered_stream_delivers_nothing_more(recording: RecordingDecoder, postfilter: Postfilter) -> None:
     take = Take([4])
     with running_worker(recording, postfilter=postfilter) as worker:

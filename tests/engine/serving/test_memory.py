@@ -5,6 +5,7 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 from weakref import WeakSet
 
 import pytest
@@ -33,6 +34,7 @@ from engine.serving.device import SLACK_BYTES
 from engine.serving.memory import (
     SHORTEST,
     MemoryPlan,
+    _Sizes,
     activation_dtype,
     available_memory,
     choose_precision,
@@ -160,6 +162,19 @@ def test_plan_without_memory_limit_keeps_requested_sizes() -> None:
     found = plan("fp32", None, slots=64, positions=100_000)
     assert (found.slots, found.positions) == (64, 32_768)
     assert found.total == found.slow + found.fast + found.encoder + found.decoder + found.kv + found.workspace
+
+
+def test_plan_of_very_many_slots_is_found_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    usual = _Sizes.plan
+
+    def counted(self: _Sizes, slots: int, *more: Any) -> MemoryPlan:
+        asked.append(slots)
+        assert len(asked) < 100
+        return usual(self, slots, *more)
+
+    monkeypatch.setattr(_Sizes, "plan", counted)
+    assert plan("bf16", 40 * GB, slots=10**9) == plan("bf16", 40 * GB, slots=1000)
 
 
 @settings(deadline=None)  # the first plan of a precision counts the modules

@@ -212,6 +212,19 @@ def test_traced_steps_equal_exact_steps(short: DualAR, exact: list[Codes], mode:
     assert run.graph_state == mode
 
 
+def test_more_rows_than_are_traced_run_eagerly(
+    short: DualAR, exact: list[Codes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_runners, "MAX_TRACED_ROWS", 1)
+    run, captured = runner(short, slots=len(LENGTHS), capture=TorchScriptCapture(), mode="frame"), 0
+    while run.capture_next():
+        captured += 1
+    assert captured == 1
+    prompts = [prompt(short, length, length) for length in LENGTHS]
+    for codes, expected in zip(run_together(run, prompts), exact, strict=True):
+        np.testing.assert_array_equal(codes, expected)
+
+
 @pytest.mark.parametrize("mode", ["frame", "fast"])
 def test_failed_capture_is_logged_once_and_steps_run_eagerly(
     short: DualAR, mode: GraphMode, caplog: pytest.LogCaptureFixture

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -38,7 +39,8 @@ def test_evicted_prefixes_move_to_host_memory_and_back() -> None:
     kept = two_tiers()
     for i, columns in enumerate(VOICES):
         kept.put(columns, values(i))
-    until(lambda: kept.nbytes == (80, 160))
+        until(lambda: not kept._moving)
+    assert kept.nbytes == (80, 160)
     back = kept.get(VOICES[0])
     assert back is not None
     assert torch.equal(back, values(0))
@@ -59,18 +61,51 @@ def test_moving_prefix_is_found_without_waiting(gate: threading.Event) -> None:
     assert kept._on_host.get(module._key(VOICES[0])) is None
 
 
-def test_prefix_dropped_while_it_moves_is_not_kept(gate: threading.Event) -> None:
+def test_moving_prefixes_take_no_more_than_the_device_budget(gate: threading.Event) -> None:
     kept = two_tiers()
     kept._mover.submit(gate.wait)
+    for i, columns in enumerate(VOICES):
+        kept.put(columns, values(i))
+    assert len(kept._moving) == 1
+    assert kept.get(VOICES[1]) is None
+    gate.set()
+    until(lambda: kept.nbytes == (80, 80))
+
+
+def test_prefix_dropped_before_it_moves_is_not_copied(gate: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, copied = two_tiers(), list[Tensor]()
+    monkeypatch.setattr(module, "_host_copy", lambda prefix, *_: copied.append(prefix))
+    kept._mover.submit(gate.wait)
+    kept.put(VOICES[0], values(0))
+    kept.put(VOICES[1], values(1))
+    kept.drop(VOICES[0])
+    gate.set()
+    kept._mover.submit(lambda: None).result()
+    assert not copied
+
+
+def test_prefix_dropped_while_it_moves_is_not_kept(gate: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, moving, usual = two_tiers(), threading.Event(), module._host_copy
+
+    def slow(*given: Any) -> Tensor:
+        moving.set()
+        gate.wait()
+        return usual(*given)
+
+    monkeypatch.setattr(module, "_host_copy", slow)
+    kept._on_device.limit = 160
     spoken = Prompt(torch.full((2, 3), 7), generated_ranges=((1, 3),))
     kept.put(VOICES[0], values(0))
     key = kept.stash(spoken, values(7))
     kept.put(VOICES[1], values(1))
+    kept.put(VOICES[2], values(2))
+    assert len(kept._moving) == 2
+    moving.wait()
     kept.drop(VOICES[0])
     kept.drop_stash(key)
     gate.set()
     kept._mover.submit(lambda: None).result()
-    assert kept.nbytes == (80, 0)
+    assert kept.nbytes == (160, 0)
     assert kept.get(VOICES[0]) is None
     assert kept.unstash(spoken) is None
 
