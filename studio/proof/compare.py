@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import regex
 
 from engine.languages import language_tag
@@ -15,6 +17,9 @@ from engine.text.tags import SPACELESS, blank_tags
 from studio.proof.letters import plain_letters
 from studio.proof.short_forms import SIGN, Form, Forms, same_reading
 from studio.proof.spelling import one_spelling
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _ALONE = rf"(?:(?!\p{{N}}){SPACELESS}[\p{{M}}ﾞﾟ]*+)"  # no spaces: each letter counts as a word
 # Telephone numbers are compared by digits: recognisers group them in any way.
@@ -170,14 +175,8 @@ def _differences(truth: Sequence[str], guess: Sequence[str]) -> list[tuple[int, 
 
 
 def _aligned(truth: Sequence[str], guess: Sequence[str]) -> list[tuple[int, int, int, int]]:
-    """Return the differing parts as `_differences` does, in time proportional to the product of the lengths."""
-    width = len(guess) + 1
-    costs = [list(range(width))]
-    for a, word in enumerate(truth, 1):
-        row = [a]
-        for c in range(1, width):
-            row.append(min(costs[-1][c - 1] + (word != guess[c - 1]), costs[-1][c] + 1, row[c - 1] + 1))
-        costs.append(row)
+    """Return the differing parts as `_differences` does; its time and memory grow with the product of the lengths."""
+    costs = _distances(truth, guess)
     found: list[tuple[int, int, int, int]] = []
     a, c = len(truth), len(guess)
     b, d = a, c
@@ -196,3 +195,18 @@ def _aligned(truth: Sequence[str], guess: Sequence[str]) -> list[tuple[int, int,
     if (a, c) != (b, d):
         found.append((a, b, c, d))
     return found[::-1]
+
+
+def _distances(truth: Sequence[str], guess: Sequence[str]) -> NDArray[np.integer[Any]]:
+    """Return the Levenshtein distances of all beginnings of two texts, in words `[truth + 1, guess + 1]`."""
+    numbers: dict[str, int] = {}
+    said, heard = (np.array([numbers.setdefault(word, len(numbers)) for word in each], int) for each in (truth, guess))
+    dtype = np.int16 if len(said) + len(heard) <= np.iinfo(np.int16).max else np.int32
+    costs = np.empty((len(said) + 1, len(heard) + 1), dtype)
+    columns = costs[0] = np.arange(len(heard) + 1)
+    for a, word in enumerate(said, 1):
+        costs[a, 0] = a
+        np.minimum(costs[a - 1, :-1] + (heard != word), costs[a - 1, 1:] + 1, out=costs[a, 1:])
+        # Words that are added: each entry is at most one more than the one before it.
+        costs[a] = np.minimum.accumulate(costs[a] - columns) + columns
+    return costs

@@ -1,5 +1,7 @@
 """Comparison of a text with its transcript."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -214,3 +216,15 @@ def test_error_is_zero_only_for_equal_words(said: list[str], heard: list[str]) -
     found = compare(" ".join(said), " ".join(heard))
     assert (found.word_error == 0) == ("".join(said) == "".join(heard))
     assert all(0 <= start < end <= len(" ".join(said)) for start, end in found.marks)
+
+
+def test_different_texts_need_little_memory() -> None:
+    """Of languages whose letters count as words, texts have as many words as characters."""
+    tracemalloc.start()
+    try:
+        found = compare("天" * 2_000, "日" * 2_000, "zh")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.word_error == 1
+    assert peak < 32 << 20
