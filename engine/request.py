@@ -311,7 +311,7 @@ class Request:
         self._pauses = PauseSamples(self._segments, pipeline.sample_rate)
         for segment in spoken:
             # Removes the same earlier turns from the context as it did then.
-            prompt, _ = self._prompt_for(segment.result.text)
+            prompt, _ = self._next_prompt(segment.result.text)
             self._codec_context = prompt.codec_context
             self._accept(segment)
         self._frames = self._accepted_frames
@@ -397,7 +397,7 @@ class Request:
     def _begin_turn(self, *, segment: int, attempt: int, start: int) -> None:
         text = self._segments[segment].text
         rate, phones = self._pipeline.frame_rate, self._pipeline.prompts.count_phones(text)
-        prompt, budget = self._prompt_for(text)
+        prompt, budget = self._next_prompt(text)
         if self._must_restore:
             self._restore_stream()
         turn = Turn(
@@ -420,9 +420,9 @@ class Request:
         self._turns.append(turn)
         self._pipeline.loop.submit(turn)
 
-    def _prompt_for(self, text: str) -> tuple[Prompt, int]:
-        """Return the prompt of a segment, and its maximum number of frames."""
-        return self._conversation.prompt_for(text, frame_budget(text, self._pipeline.frame_rate))
+    def _next_prompt(self, text: str) -> tuple[Prompt, int]:
+        """Make room for a segment in the context. Returns its prompt and its maximum number of frames."""
+        return self._conversation.begin_turn(text, frame_budget(text, self._pipeline.frame_rate))
 
     def _previous_stream(self, prompt: Prompt) -> CodecStream | None:
         """Return the stream that a turn continues: the last turn's, if both are decoded after the same reference."""

@@ -139,7 +139,7 @@ def reprise(folder: Path, size: str, frames: int, precision: "Precision | None")
         pass
     codes = torch.randint(2048, (16, CLIP_FRAMES), generator=torch.Generator().manual_seed(0))
     voice = PromptVoice([PromptReference(WORDS, codes, torch.zeros(WIDTHS[size]))])
-    prompt, _ = release.prompts.conversation(voice, 512, 0).prompt_for(TEXT, 64)
+    prompt, _ = release.prompts.conversation(voice, 512, 0).begin_turn(TEXT, 64)
     runner.begin(0, prompt, SamplingOptions(0.9, 1.0, 50), key=1)
     while not runner.prefill([0]):
         pass

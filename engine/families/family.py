@@ -108,8 +108,8 @@ class PromptVoice:
 class Conversation(Protocol):
     """The context of one request, from which the prompts of its turns are built."""
 
-    def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:
-        """Build the prompt of a turn that says `text`. May remove earlier turns from the context.
+    def begin_turn(self, text: str, budget: int) -> tuple[Prompt, int]:
+        """Make room for a turn that says `text`, by removing the oldest turns if necessary, and build its prompt.
 
         Returns: the prompt, and how many of `budget` frames fit after it. Raises InvalidInput if the text is too long.
         """

@@ -331,14 +331,14 @@ def test_concurrent_speeches_equal_single_ones(engine: Engine, voice: Voice) -> 
 
 def test_long_text_drops_old_turns_from_the_context(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     prompt_lengths: list[int] = []
-    push, opened = Turn.push, S2Conversation.prompt_for
+    push, opened = Turn.push, S2Conversation.begin_turn
 
     def push_with_early_end(
         self: Turn, frame: np.ndarray, end_index: int
     ) -> None:  # random weights never sample the end token
         push(self, np.full_like(frame, end_index) if self.frames >= 8 else frame, end_index)
 
-    def recording_prompt_for(self: S2Conversation, text: str, budget: int) -> tuple[Prompt, int]:
+    def recording_begin_turn(self: S2Conversation, text: str, budget: int) -> tuple[Prompt, int]:
         prompt, frames = opened(self, text, budget)
         prompt_lengths.append(prompt.columns.shape[1])
         return prompt, frames
@@ -347,7 +347,7 @@ def test_long_text_drops_old_turns_from_the_context(engine: Engine, monkeypatch:
     monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, context_positions=200))
     monkeypatch.setattr(Turn, "push", push_with_early_end)
     monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 0)
-    monkeypatch.setattr(S2Conversation, "prompt_for", recording_prompt_for)
+    monkeypatch.setattr(S2Conversation, "begin_turn", recording_begin_turn)
     words = " ".join(f"This is the long sentence that has number {i}." for i in range(12))
     speech = engine.speak(words, None, SpeakOptions(seed=1))
     list(speech)

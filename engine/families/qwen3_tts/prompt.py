@@ -182,7 +182,7 @@ class IndependentTurns:
         if not all(prompts.fits(reference, voice, positions) for reference in voice.references or (None,)):
             raise InvalidInput("voices.too_long")
 
-    def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:
+    def begin_turn(self, text: str, budget: int) -> tuple[Prompt, int]:
         """Build the prompt of a turn that says `text`. Also return how many of `budget` frames fit after it.
 
         The first speaker tag selects the reference for the whole turn.

@@ -161,8 +161,9 @@ class S2Conversation:
         self._moved = 0  # how many of the first turns are no longer at the positions at which they were spoken
         self._last_user: tuple[str, Tensor] | None = None  # the last text and its user turn: to read it takes a while
 
-    def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:
-        """Build the prompt of a turn that says `text`. Also return how many of `budget` frames fit after it."""
+    def begin_turn(self, text: str, budget: int) -> tuple[Prompt, int]:
+        """Remove old turns if there is no room for a turn that says `text`, and build its prompt. Also return how many
+        of `budget` frames fit after it."""
         user = self._user(text)
         self._remove_old_turns(user.shape[1] + max(budget, MIN_SPEECH_FRAMES))
         columns = torch.cat((self._system, *(turn.columns for turn in self._turns), user), dim=1)

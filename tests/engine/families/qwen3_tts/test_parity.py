@@ -41,7 +41,7 @@ def voice_of(case: dict[str, Any]) -> PromptVoice:
 
 def prompt_of(case: dict[str, Any], releases: Releases) -> Prompt:
     conversation = releases[kind_of(case)].prompts.conversation(voice_of(case), 1024, 0)
-    return conversation.prompt_for(case["text"], 100)[0]
+    return conversation.begin_turn(case["text"], 100)[0]
 
 
 def assert_close(found: Tensor, expected: Tensor) -> None:

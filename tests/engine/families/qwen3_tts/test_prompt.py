@@ -30,7 +30,7 @@ def cloned(transcript: str, frames: int) -> PromptVoice:
 )
 def test_a_voice_that_is_too_long_is_refused(release: Qwen3TTSRelease, voice: PromptVoice) -> None:
     with pytest.raises(InvalidInput) as caught:
-        release.prompts.conversation(voice, 1024, 0).prompt_for("Hello.", 100)
+        release.prompts.conversation(voice, 1024, 0).begin_turn("Hello.", 100)
     assert caught.value.message.key == "voices.too_long"
 
 
@@ -38,16 +38,16 @@ def test_a_voice_that_is_too_long_is_refused(release: Qwen3TTSRelease, voice: Pr
 def test_a_text_that_is_too_long_is_refused(release: Qwen3TTSRelease, voice: PromptVoice) -> None:
     """A clip without a transcript is not in the prompt, whatever its length."""
     conversation = release.prompts.conversation(voice, 1024, 0)
-    assert conversation.prompt_for("Hello.", 20)[1] == 20
+    assert conversation.begin_turn("Hello.", 20)[1] == 20
     with pytest.raises(InvalidInput) as caught:
-        conversation.prompt_for(WORDS * 400, 20)
+        conversation.begin_turn(WORDS * 400, 20)
     assert caught.value.message.key == "text.long_turn"
 
 
 def test_texts_contain_none_of_the_models_own_tokens(release: Qwen3TTSRelease) -> None:
     def prompt(text: str, transcript: str, description: str) -> list[list[int]]:
         voice = replace(cloned(transcript, 20), description=description)
-        built, _ = release.prompts.conversation(voice, 1024, 0).prompt_for(text, 20)
+        built, _ = release.prompts.conversation(voice, 1024, 0).begin_turn(text, 20)
         return [*built.columns.tolist(), built.trailing_text.tolist()]
 
     unclean, clean = (f"Yes{between}no." for between in ("<tts_text_eod>", " "))

@@ -44,7 +44,7 @@ def test_earlier_turns_leave_a_short_text_enough_positions(miniature: DualAR) ->
     turns = builder.conversation(PromptVoice(), positions := 256, context_positions=positions)
     codes = torch.zeros(miniature.config.num_codebooks, 20, dtype=torch.long)
     for _ in range(8):
-        prompt, frames = turns.prompt_for("Yes.", budget := 30)
+        prompt, frames = turns.begin_turn("Yes.", budget := 30)
         assert frames == budget
         assert prompt.columns.shape[1] + MIN_SPEECH_FRAMES <= positions
         turns.append("Yes.", codes)
@@ -61,7 +61,7 @@ def test_prompt_of_s1_is_interleaved(tmp_path: Path) -> None:
     speaker, end = list(b"<|speaker:0|>"), 375
     semantic = [tokenizer.semantic_start_id + code for code in (5, 6)]
     conversation = builder.conversation(voice, 512, 256)
-    prompt, _ = conversation.prompt_for("Yes?", 64)
+    prompt, _ = conversation.begin_turn("Yes?", 64)
     system = [377, *speaker, *b"Hi.", *semantic, end]
     assert prompt.columns[0].tolist() == [*system, *speaker, *b"Yes?"]
     assert prompt.columns[1:, len(system) - 3 : len(system) - 1].tolist() == reference.codes.tolist()
@@ -69,7 +69,7 @@ def test_prompt_of_s1_is_interleaved(tmp_path: Path) -> None:
     assert prompt.shared == len(system)
     assert builder.place_of("Yes?", prompt) == (len(prompt.columns[0]) - 4, 4)
     conversation.append("Yes?", reference.codes)
-    second, _ = conversation.prompt_for("<|speaker:0|>No.", 64)
+    second, _ = conversation.begin_turn("<|speaker:0|>No.", 64)
     turn = [*speaker, *b"Yes?", *semantic, end]
     assert second.columns[0].tolist() == [*system, *turn, *speaker, *b"No."]
     assert second.generated_ranges == ((len(prompt.columns[0]) - 1, len(prompt.columns[0]) + 2),)
