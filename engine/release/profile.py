@@ -20,7 +20,8 @@ class Profile:
         trained on single sentences leaves out the words after the first.
     max_segment_turns: maximum number of turns of a dialogue that the model speaks as one; 1 for a model that
         speaks each with one voice.
-    sentence_pause: seconds of silence between two turns where a sentence ends, besides what the model speaks itself.
+    sentence_pause: seconds of silence between two turns where a sentence or a line ends, besides what the model speaks
+        itself; twice as long between paragraphs.
     context_positions: positions of earlier turns that stay in context in a long text; 1024 are about 40 s of speech.
         A model trained on fewer turns drops words with more.
     postfilter: whether speech passes the postfilter (`engine/codec/postfilter/`), for decoders too small to speak

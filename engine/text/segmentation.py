@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 import regex
 
 from engine.errors import InvalidText
-from engine.text.clean import clean_text
+from engine.text.clean import clean_text, join_wrapped
 from engine.text.pauses import split_pauses
 from engine.text.sentences import ends_sentence
-from engine.text.splitting import MAX_BYTES, split_segments, written_size
+from engine.text.splitting import MAX_BYTES, line_ends_after, split_lines, written_size
 from engine.text.tags import SPEAKER_TAG, is_speakable
 
 MAX_TURNS = 5
+_PARAGRAPH_PAUSE = 2  # times the pause of a sentence
 
 _TURN = regex.compile(rf"(?s){SPEAKER_TAG.pattern}.*?(?={SPEAKER_TAG.pattern}|$)")
 
@@ -23,11 +24,13 @@ class Segment:
 
     text: as in the prompt, with speaker tags if the whole text has any.
     silence_before, silence_after: seconds of silence around it, in addition to that of the speech itself.
+    line_ends: number of line ends after it: one at the end of a line or speaker turn, two at that of a paragraph.
     """
 
     text: str
     silence_before: float = 0.0
     silence_after: float = 0.0
+    line_ends: int = 0
 
     @property
     def speakers(self) -> tuple[int, ...]:
@@ -40,9 +43,9 @@ class Segmentation:
     """Segmentation settings of a model.
 
     max_bytes, max_sentences, max_turns: limits of a segment; see `plan_segments`. sentence_pause: seconds of silence
-    between two segments if the first ends a sentence, in addition to that of the speech itself. A pause in the text
-    replaces it. size: of a text as the model reads it; see `split_segments`. is_spoken: whether the model speaks
-    anything of a text.
+    between two segments if the first ends a sentence or a line, in addition to that of the speech itself; twice as long
+    between paragraphs. A pause in the text replaces it. size: of a text as the model reads it; see `split_segments`.
+    is_spoken: whether the model speaks anything of a text.
     """
 
     max_bytes: int = MAX_BYTES
@@ -57,15 +60,33 @@ class Segmentation:
 
         Raises InvalidText as `plan_segments` does.
         """
+        before = 0 if last is None else _line_ends_between(last, text)
         planned = []
         for segment in plan_segments(
             text, self.max_bytes, self.max_turns, self.max_sentences, speaker, self.size, self.is_spoken
         ):
-            if last and not last.silence_after and not segment.silence_before and ends_sentence(last.text):
-                segment = replace(segment, silence_before=self.sentence_pause)
+            if last and not last.silence_after and not segment.silence_before:
+                segment = replace(segment, silence_before=self._pause_after(last.text, before))
             planned.append(segment)
-            last = segment
+            last, before = segment, segment.line_ends
+        planned[-1] = replace(planned[-1], line_ends=max(planned[-1].line_ends, line_ends_after(text)))
         return planned
+
+    def _pause_after(self, text: str, line_ends: int) -> float:
+        """Return the seconds of silence between a segment and the next one. line_ends: number of them in between."""
+        if line_ends > 1:
+            return _PARAGRAPH_PAUSE * self.sentence_pause
+        return self.sentence_pause if line_ends or ends_sentence(text) else 0.0
+
+
+def _line_ends_between(last: Segment, text: str) -> int:
+    """Return the number of line ends between a segment and the text after it, where none is that of a wrapped line."""
+    following = text.lstrip()
+    count = last.line_ends + text[: len(text) - len(following)].count("\n")
+    if SPEAKER_TAG.match(following):
+        return 1
+    wrapped = count == 1 and following and len(join_wrapped([last.text, following.split("\n", 1)[0]])) == 1
+    return 0 if wrapped else count
 
 
 def check_speakers(segments: Iterable[Segment], known: int) -> None:
@@ -138,13 +159,17 @@ def _plan(
     """Return the segments of a text without pauses."""
     text = clean_text(text)
     if not SPEAKER_TAG.search(text):
-        return [Segment(piece) for piece in filter(is_spoken, split_segments(text, max_bytes, max_sentences, size))]
+        parts = split_lines(text, max_bytes, max_sentences, size)
+        return [Segment(piece, line_ends=line_ends) for piece, line_ends in parts if is_spoken(piece)]
     if not SPEAKER_TAG.match(text):
         text = f"<|speaker:0|>{text}"
-    pieces = [piece for turn in split_speaker_turns(text) for piece in _parts(turn, max_bytes, max_sentences, size)]
-    turns = list(filter(is_spoken, pieces))
-    batches = batch_turns(turns, max_turns, max_bytes) if max_sentences is None else turns
-    return [Segment(batch) for batch in batches]
+    turns = [_parts(turn, max_bytes, max_sentences, size) for turn in split_speaker_turns(text)]
+    if max_sentences is None:
+        pieces = [part.text for turn in turns for part in turn]
+        return [Segment(batch) for batch in batch_turns(filter(is_spoken, pieces), max_turns, max_bytes)]
+    for turn in filter(None, turns[:-1]):
+        turn[-1] = replace(turn[-1], line_ends=1)
+    return [part for turn in turns for part in turn if is_spoken(part.text)]
 
 
 def split_speaker_turns(text: str) -> list[str]:
@@ -163,10 +188,11 @@ def batch_turns(turns: Iterable[str], max_turns: int = MAX_TURNS, max_bytes: int
     return ["\n".join(batch) for batch in batches]
 
 
-def _parts(turn: str, max_bytes: int, max_sentences: int | None, size: Callable[[str], int]) -> list[str]:
+def _parts(turn: str, max_bytes: int, max_sentences: int | None, size: Callable[[str], int]) -> list[Segment]:
     """Return a turn, or the parts of a long one, each with the tag. A tag without words yields nothing."""
     tag = turn[: turn.index(">") + 1]
     words = turn[len(tag) :].strip()
     if max_sentences is None and len(turn.encode()) <= max_bytes and "\n" not in words:
-        return [f"{tag}{words}"] if words else []
-    return [f"{tag}{piece}" for piece in split_segments(words, max(max_bytes - len(tag), 1), max_sentences, size)]
+        return [Segment(f"{tag}{words}")] if words else []
+    parts = split_lines(words, max(max_bytes - len(tag), 1), max_sentences, size)
+    return [Segment(f"{tag}{piece}", line_ends=line_ends) for piece, line_ends in parts]

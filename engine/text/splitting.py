@@ -34,12 +34,26 @@ def split_segments(
 
     size: of a piece, limited to `SPOKEN_SIZE_SLACK` times `max_bytes`, for a model that reads more than is written.
     """
+    return [piece for piece, _ in split_lines(text, max_bytes, max_sentences, size)]
+
+
+def split_lines(
+    text: str, max_bytes: int, max_sentences: int | None, size: Callable[[str], int]
+) -> list[tuple[str, int]]:
+    """Split text as `split_segments` does, and return each segment with the number of line ends directly after it."""
 
     def fits(piece: str) -> bool:
         return written_size(piece) <= max_bytes and size(piece) <= SPOKEN_SIZE_SLACK * max_bytes
 
     pieces = [piece for line in lines(text) for piece in _packed(text, line, fits, max_sentences)]
-    return [" ".join(text[start:end].split()) for start, end in _with_words(text, pieces, 2 * max_bytes)]
+    starts = [start for start, _ in _with_words(text, pieces, 2 * max_bytes)]
+    parts = [text[start:end] for start, end in pairwise([*starts, len(text)])]
+    return [(" ".join(part.split()), line_ends_after(part)) for part in parts]
+
+
+def line_ends_after(text: str) -> int:
+    """Return the number of line ends at the end of a text."""
+    return text[len(text.rstrip()) :].count("\n")
 
 
 def cut_text(text: str, share: float) -> str:

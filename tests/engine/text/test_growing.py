@@ -176,10 +176,13 @@ def test_no_text_is_lost_for_any_pieces(pieces: list[str]) -> None:
         "She stopped and looked at him, [whispers. very quietly] Come here.",
         "We shall wait for it now.\n[pause: 1.5]\nAnd then we go.",
         "<|speaker:0|>Hello there.\n<|speaker:1|>\nAnd hello to you.\n<|speaker:0|>…\nGoodbye then.",
+        "<|speaker:0|>Well, yes <|speaker:1|>Oh no\n\n<|speaker:0|>Why",
+        "Shopping\n\n- Milk\n- Eggs\n\nWe need both of them.\nToday, if you can.",
+        "We went home at eight\nand slept until the morning. Good night.",
     ],
 )
 def test_tags_and_pauses_are_as_in_a_whole_text(written: str, pieces: str) -> None:
-    segmentation = Segmentation(max_sentences=1)
+    segmentation = Segmentation(max_sentences=1, sentence_pause=0.25)
     text, found = GrowingText(segmentation), []
     for piece in regex.findall(r"\S+\s*", written) if pieces == "words" else written:
         text.append(piece)

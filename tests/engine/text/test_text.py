@@ -384,11 +384,27 @@ def test_explicit_pauses_replace_sentence_pauses() -> None:
     plan = Segmentation(max_bytes=40, max_sentences=1, sentence_pause=0.25).plan
     paused = plan("[pause:1]One. (Two!) [pause:2] Three\nFour? Five.")
     assert [(s.text, s.silence_before, s.silence_after) for s in paused] == [
-        ("One.", 1, 0), ("(Two!)", 0.25, 2), ("Three", 0, 0), ("Four?", 0, 0), ("Five.", 0.25, 0)
+        ("One.", 1, 0), ("(Two!)", 0.25, 2), ("Three", 0, 0), ("Four?", 0.25, 0), ("Five.", 0.25, 0)
     ]  # fmt: skip
     long = plan("A sentence of so many words that it is cut in its middle, and goes on. Another.")
     assert [segment.silence_before for segment in long] == [0, 0, 0.25]
     assert Segmentation().plan("One. Two.") == [Segment("One. Two.")]
+
+
+@pytest.mark.parametrize(
+    ("text", "pauses"),
+    [
+        ("Milk\nEggs\nBread", [0, 0.25, 0.25]),
+        ("Dear Anna,\n\nThank you.\n\nYours,\nBen", [0, 0.5, 0.5, 0.25]),
+        ("The title\n\n***\n\nIt was late. It was dark.", [0, 0.5, 0.25]),
+        ("We went home and\nslept. Good night.", [0, 0.25]),  # a wrapped line
+        ("One\n\n[pause:1]\n\nTwo", [0, 0]),
+        ("<|speaker:0|>Well, yes<|speaker:1|>No\n\n<|speaker:0|>Why", [0, 0.25, 0.25]),
+    ],
+)
+def test_lines_and_paragraphs_have_pauses(text: str, pauses: list[float]) -> None:
+    plan = Segmentation(max_bytes=40, max_sentences=1, sentence_pause=0.25).plan
+    assert [segment.silence_before for segment in plan(text)] == pauses
 
 
 def test_speaker_turns_are_split_by_max_sentences() -> None:
