@@ -115,7 +115,7 @@ class Turn:
     Written by the reader:
     arrived: audio that it has not taken yet. delivered: frames whose audio it has taken. accepted: whether the attempt
     is accepted. words: each word's frames, if the model can align them. If the last word is missing, the reader changes
-    `stop` from "end" to "short"; if the text is repeated, it cuts the repetition off.
+    `stop` from "end" to "short"; if the text is repeated, it cuts the repetition off. is_cut: whether it has done so.
     """
 
     number: int
@@ -146,6 +146,7 @@ class Turn:
     delivered: int = 0
     accepted: bool = False
     words: Sequence[AlignedWord] = ()
+    is_cut: bool = False
 
     @property
     def frames(self) -> int:
@@ -162,11 +163,18 @@ class Turn:
             audio = self.arrived.popleft()
             if frames := min(audio.frames, self.frames - self.delivered):
                 length = len(audio.samples) // audio.frames
-                yield replace(audio, samples=audio.samples[: frames * length], frames=frames)
+                samples = audio.samples[: frames * length]
+                if self.is_cut and self.delivered + frames == self.frames:
+                    samples = _faded_out(samples, length)
+                yield replace(audio, samples=samples, frames=frames)
 
     def cut(self, frames: int) -> None:
-        """Drop the frames from `frames` on, unless their audio has been delivered."""
-        del self.codes[max(frames, self.delivered) :]
+        """Drop the frames from `frames` on, unless their audio has been delivered; the last one left fades out.
+
+        If the audio has been delivered up to there, or beyond, the next frame fades out.
+        """
+        self.is_cut = frames < self.frames
+        del self.codes[max(frames, self.delivered + self.is_cut) :]
 
     def push(self, frame: NDArray[np.int64], end_index: int) -> None:
         """Append the next frame `[K + 1]`: the semantic draw, then the codes. Sets `stop` if it is the last."""
@@ -180,6 +188,12 @@ class Turn:
             self.stop = "loop"
         elif self.frames >= self.budget:
             self.stop = "length"
+
+
+def _faded_out(samples: Samples, length: int) -> Samples:
+    """Return samples `[n]` whose last `length` fade out."""
+    fade = np.cos(np.linspace(0, np.pi / 2, length, dtype=np.float32)) ** 2
+    return np.concatenate([samples[:-length], samples[-length:] * fade])
 
 
 def is_looping(semantic_codes: list[int]) -> bool:

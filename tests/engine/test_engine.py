@@ -246,6 +246,8 @@ def test_repeated_text_is_cut_off(
         assert (first, second) == (5, 5)
         assert delivered[0] == 0
         assert delivered[1] <= 5  # of the first segment: its audio may be decoded later
+        ends = take(chunks).reshape(10, engine.frame_length)[[4, 9], -1]
+        assert np.abs(ends).max() < 1e-6  # the last frame that is left fades out
     assert 5 <= first <= 12
     assert 5 <= second <= 12
     assert [segment.codes.shape[1] for segment in speech.spoken] == [first, second]

@@ -21,6 +21,7 @@ from engine.text.tags import word_spans
 
 MAX_SKIPPED = 4  # phones skipped within one 46 ms frame
 _SKIP_COST = 2.0  # nats per skipped phone
+_FEW_TOKENS = 5  # of a short text: four phones and a mark
 _ATTENTION_FLOOR = 1e-4  # floor of the attention, so that no path is impossible
 
 
@@ -66,17 +67,21 @@ def frames_before_repetition(tokens: Sequence[int], count: int, last_word: int) 
     """Return the number of frames before the end of the text is spoken again; that of all frames if it is not.
 
     A model that misses the end of a text, most often one of a single word, may speak the text or its last words again:
-    the attention then stays at the last phone or mark, and goes back.
+    the attention then stays at the last phone or mark, goes back, and comes through the last phone to the mark again.
+    In a text of few phones it wavers before the mark, and after it while the last sound fades.
 
     Args:
-        tokens: index of the token that each frame attends to most. count: number of tokens of the text.
+        tokens: index of the token that each frame attends to most. count: number of tokens of the text, the last of
+            which is a mark.
         last_word: index of its last word's first token.
     """
-    near_end, back = count - 2, min(last_word + 1, max(0, count - 4))
+    mark, back = count - 1, min(last_word + 1, max(0, count - 4))
+    last_phone, is_short = mark - 1, count <= _FEW_TOKENS
     steps = list(itertools.pairwise(tokens))
-    reached = next((at for at, pair in enumerate(steps) if min(pair) >= near_end), len(steps))
+    reached = next((at for at, pair in enumerate(steps) if min(pair) >= (mark if is_short else last_phone)), len(steps))
     for at in range(reached + 2, len(steps)):
-        if tokens[at] <= back and tokens[at + 1] < near_end:
+        goes_back = tokens[at] <= back and (is_short or tokens[at + 1] < last_phone)
+        if goes_back and mark in (rest := tokens[at + 1 :]) and last_phone in rest[: rest.index(mark)]:
             return at - 1  # the frame in whose place the speech should have ended
     return len(tokens)
 

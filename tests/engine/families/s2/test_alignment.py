@@ -52,6 +52,8 @@ def test_monotonic_path_has_the_best_score(frames: int, tokens: int, seed: int) 
         ([0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 3], 4, 0, 14),  # "Yes." twice
         ([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 4, 1, 1, 2, 2, 3, 3, 4, 4, 4], 5, 0, 10),  # "Great!" twice
         ([0, 0, 1, 2, 2, 2, 0, 0, 1, 1, 2, 2, 0, 0, 1, 2, 2], 3, 0, 5),  # "Bye!" three times
+        ([0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 0, 1, 1, 1, 1, 2, 2, 2, 2], 3, 0, 10),  # "Hi." twice
+        ([0, 0, 1, 1, 1, 2, 1, 0, 0, 2, 2, 2, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2], 3, 0, 11),  # "two" twice
         ([*range(22), 21, 21, 18, 18, 19, 19, 19, 20, 21, 21], 22, 18, 23),  # "… the party, right?", "right" twice
         (
             [*range(54), 53, 46, 47, 47, 48, 49, 50, 51, 52, 53, 54],
@@ -72,6 +74,10 @@ def test_repetition_of_the_last_words_is_found(tokens: list[int], count: int, la
         ([29, 30, 31, 38, 32, 34, 35, 36, 37, 38, 58, 46, 47, 48, 56, 57, 58, 58], 59, 54),  # single frames look ahead
         ([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 3, 4, 4], 5, 0),  # the last phone is heard once more
         ([0, 1, 2, 2, 0], 3, 0),  # the last frame
+        ([0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0], 3, 0),  # "Go.", whose last sound fades
+        ([0, 0, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1, 0, 0], 3, 0),  # "Who?"
+        ([0, 0, 3, 0, 3, 3, 0, 1, 1, 2, 3, 3, 3, 4], 5, 0),  # "Six.", whose first phone is also its last
+        ([0, 0, 0, 5, 5, 1, 1, 1, 2, 2, 3, 4, 4, 3], 6, 0),  # "Thanks."
     ],
 )
 def test_attention_that_wavers_is_no_repetition(tokens: list[int], count: int, last_word: int) -> None:
