@@ -644,7 +644,8 @@ class Engine:
         segments = self.segmentation.plan(text)
         check_speakers(segments, speakers)
         self.check_text(text)
-        if self._prompts.count_phones(text) == 0:  # such as the letter ʼ, which is read as an apostrophe
+        # Such as the letter ʼ, which is read as an apostrophe. The first segments of a long text tell.
+        if all(self._prompts.count_phones(segment.text) == 0 for segment in segments):
             raise InvalidText("text.no_words")
         return segments
 

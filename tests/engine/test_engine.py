@@ -446,6 +446,15 @@ def test_segments_of_a_model_with_phones_have_some(bundled_engine: Engine, text:
     assert all(bundled_engine._prompts.count_phones(segment.text) for segment in segments)
 
 
+def test_phones_of_a_long_text_are_not_counted_before_it_is_spoken(
+    bundled_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[str] = []
+    monkeypatch.setattr(type(bundled_engine._prompts), "count_phones", lambda _, text: counted.append(text) or 9)
+    segments = bundled_engine.segments("It rained all day. " * 100, 1)
+    assert sum(map(len, counted)) <= len(segments[0].text)
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -7,8 +7,9 @@ Rule = tuple[re.Pattern[str], Callable[[re.Match[str]], str]]
 
 # Marks a word to be spelled; a private-use character, which normalised text never contains.
 SPELL = "\ue000"
-# The second form groups digits as in India: "1,00,000".
-NUMBER = r"(?:\d{1,2}(?:,\d{2})+,\d{3}|\d+(?:,\d{3})*)(?:\.\d+)?"
+# The first form groups digits as in India: "1,00,000". The number of groups is limited, because a list such as
+# "53,53,53" would be read to its end from each of its numbers.
+NUMBER = r"(?:\d{1,2}(?:,\d{2}){1,6},\d{3}|\d+(?:,\d{3}){0,6})(?:\.\d+)?"
 STOP = r"(?:\.(?=[,)]|\s+[a-z]))?"  # of a unit, and not of the sentence
 
 NAME = re.compile(r"\s*+[A-Z]")  # that follows

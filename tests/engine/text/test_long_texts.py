@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.text import plan_segments
+from engine.text.english.normalization import written_out
 from storage.repositories.takes import MAX_TEXT
 from studio.script.formats.markdown import is_markdown
 from studio.script.formats.subtitle_reader import is_subtitles
@@ -75,6 +76,12 @@ def test_formerly_quadratic_texts_take_linear_time(name: str, text: str) -> None
 
 def test_repeated_flag_emoji_take_linear_time() -> None:
     assert_linear(lambda text: plan_segments(f"Say {text}"), repeated("🇩🇪"), 50_000, limit=LIMIT)
+
+
+@pytest.mark.parametrize("unit", ["53,", "234,"])
+def test_lists_of_numbers_take_linear_time(unit: str) -> None:
+    """They look like one number with groups of two or three digits, but not to their ends."""
+    assert_linear(written_out, repeated(unit), 16_000, limit=LIMIT)
 
 
 @pytest.mark.parametrize("name", SHORT_READERS)
