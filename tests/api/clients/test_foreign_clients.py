@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from engine.audio.transcription import HeardSegment, TranscribedClip
+from studio import recognition
 from tests.api.conftest import TEXT, Server, decode_audio
 from tests.paths import ROOT
 
@@ -49,9 +51,13 @@ def test_pipecat_agent_speaks(server: Server) -> None:
     assert report["loudness"] > 0.01
 
 
-def test_livekit_agent_speaks(server: Server) -> None:
+def test_livekit_agent_speaks_and_listens(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """It requests audio from one model and server-sent events from the other."""
+    segment = HeardSegment(f" {TEXT}", 0.0, 0.5, (), 0, (), 0.0, -0.3, 0.9, 0.1)
+    monkeypatch.setattr(recognition, "can_transcribe", lambda: True)
+    monkeypatch.setattr(recognition, "transcript_of", lambda *_, **__: TranscribedClip("en", 0.5, (segment,)))
     report = run_agent(server, "livekit_agent")
+    assert [report.pop(model) for model in ("whisper-1", "gpt-4o-transcribe")] == [[TEXT, "en"]] * 2
     assert set(report) == {"tts-1", "gpt-4o-mini-tts"}
     assert all(each["seconds"] > 0.3 and each["loudness"] > 0.01 for each in report.values())
 

@@ -1,4 +1,5 @@
-"""Speak a text with LiveKit's unmodified OpenAI plugin. Prints seconds and loudness as JSON.
+"""Speak a text with LiveKit's unmodified OpenAI plugin, and recognise it. Prints seconds, loudness, words and their
+language as JSON.
 
 livekit_agent.py BASE_URL TEXT
 """
@@ -14,7 +15,7 @@ from livekit.plugins import openai
 
 async def main(base_url: str, text: str) -> None:
     http_context._new_session_ctx()
-    results = {}
+    results: dict[str, object] = {}
     for model in (
         "tts-1",
         "gpt-4o-mini-tts",
@@ -25,6 +26,11 @@ async def main(base_url: str, text: str) -> None:
         loudness = float(np.sqrt(np.mean(np.square(samples / 32768))))
         results[model] = {"seconds": len(samples) / frames[0].sample_rate, "loudness": loudness}
         await service.aclose()
+    for model in ("whisper-1", "gpt-4o-transcribe"):  # it requests `verbose_json` from the first
+        recogniser = openai.STT(model=model, detect_language=True, base_url=base_url, api_key="not-needed")
+        (heard,) = (await recogniser.recognize(frames)).alternatives
+        results[model] = [heard.text, heard.language]
+        await recogniser.aclose()
     print(json.dumps(results))
 
 
