@@ -18,12 +18,16 @@ _ABOVE_NOISE = 3.0  # times the level of the clip's quietest tenth
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A part of a clip: start and end in seconds, its segments of speech, and their share of all the speech."""
+    """A part of a clip: start and end in seconds, its segments of speech, and their share of all the speech.
+
+    lead: seconds of `MARGIN` that the clip lacks before the first word.
+    """
 
     start: float
     end: float
     spans: tuple[Span, ...]
     speech_kept: float
+    lead: float = 0.0
 
 
 def choose_excerpt(samples: Tensor, spans: tuple[Span, ...], longest: float) -> Excerpt:
@@ -35,13 +39,15 @@ def choose_excerpt(samples: Tensor, spans: tuple[Span, ...], longest: float) -> 
         longest: seconds.
     """
     levels = frame_levels(samples)
-    start = max(extend_edge(levels, spans[0][0], -1) - MARGIN, 0.0)
+    first = extend_edge(levels, spans[0][0], -1) - MARGIN
+    start, lead = max(first, 0.0), max(-first, 0.0)
+    longest -= lead
     end = min(extend_edge(levels, spans[-1][1], +1) + MARGIN, len(samples) / SAMPLE_RATE)
     if end - start <= longest:
-        return Excerpt(start, end, spans, 1.0)
+        return Excerpt(start, end, spans, 1.0, lead)
     end = _pause_before(levels, spans, start + longest * 2 / 3, start + longest)
     inside = tuple((a, min(b, end)) for a, b in spans if a < end)
-    return Excerpt(start, end, inside, total_duration(inside) / total_duration(spans))
+    return Excerpt(start, end, inside, total_duration(inside) / total_duration(spans), lead)
 
 
 def frame_levels(samples: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ class Clip:
 
     @property
     def duration(self) -> float:
-        """Duration in seconds, including the silence at the end."""
+        """Duration in seconds, including added silence."""
         return len(self.samples) / self.sample_rate
 
 
@@ -98,8 +98,8 @@ def speech_samples(recording: Recording, spans: tuple[Span, ...]) -> NDArray[np.
 def prepare_reference(source: Source, sample_rate: int, *, device: torch.device | str = "cpu") -> Clip:
     """Read a clip and prepare it for cloning: mono, at `sample_rate` Hz, trimmed, at a known level.
 
-    A clip longer than 30 s is cut at a pause; `Clip.notes` reports it and `transcript_for` shortens the transcript.
-    Thread-safe.
+    A clip longer than 30 s is cut at a pause; `Clip.notes` reports it and `transcript_for` shortens the transcript. A
+    clip that begins with its first word gets silence before it: without, models miss first sounds. Thread-safe.
 
     Args:
         source: the bytes of an audio file, or its path.
@@ -114,7 +114,7 @@ def prepare_reference(source: Source, sample_rate: int, *, device: torch.device 
     used = _seconds(recording.samples, recording.sample_rate, (excerpt.start, excerpt.end))
     notes = (*_judge_clipping(recording, excerpt), *_cut_note(excerpt, spans))
     speech = _levelled(resample(used.to(device), recording.sample_rate, sample_rate))
-    samples = _on_16_bits(_ended(speech, sample_rate))
+    samples = _on_16_bits(_ended(speech, sample_rate, excerpt.lead))
     spoken = spoken_duration(excerpt.spans)
     return Clip(samples, sample_rate, notes, (excerpt.start, excerpt.end), excerpt.speech_kept, spoken)
 
@@ -192,11 +192,12 @@ def _active_rms(samples: Tensor) -> Tensor:
     return powers[powers >= powers.median()].mean().sqrt()
 
 
-def _ended(samples: Tensor, sample_rate: int) -> Tensor:
+def _ended(samples: Tensor, sample_rate: int, lead: float) -> Tensor:
+    """Fade the ends, and add silence: `lead` seconds before the first word, and after the last one."""
     fade = torch.linspace(0, 1, int(_FADE * sample_rate), dtype=torch.float32, device=samples.device)
     samples[: len(fade)] *= fade
     samples[-len(fade) :] *= fade.flip(0)
-    return torch.nn.functional.pad(samples, (0, int(END_SILENCE * sample_rate)))
+    return torch.nn.functional.pad(samples, (int(lead * sample_rate), int(END_SILENCE * sample_rate)))
 
 
 def _on_16_bits(samples: Tensor) -> Tensor:

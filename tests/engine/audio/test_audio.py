@@ -32,6 +32,7 @@ from engine.audio import (
 )
 from engine.audio.clip_length import LONGEST_USED
 from engine.audio.decode import _collected
+from engine.audio.excerpt import MARGIN
 from engine.audio.reference import END_SILENCE, SPEECH_LEVEL
 from engine.audio.vad import silero_weights, speech_probabilities, speech_spans
 from engine.errors import InvalidOption, UnusableReference
@@ -211,7 +212,8 @@ def test_prepared_clip_has_fixed_level_and_end_silence(path: Path) -> None:
     loud = samples[samples.abs() > samples.abs().max() * 0.02]
     assert float(loud.square().mean().sqrt()) == pytest.approx(SPEECH_LEVEL, rel=0.25)
     assert clip.speech_kept == 1
-    assert clip.duration == pytest.approx(clip.used[1] - clip.used[0] + END_SILENCE, abs=0.01)
+    added = clip.duration - (clip.used[1] - clip.used[0])
+    assert END_SILENCE - 0.01 < added < MARGIN + END_SILENCE + 0.01
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.001, 0.005])
@@ -225,6 +227,19 @@ def test_silence_is_trimmed_without_cutting_words(path: Path, noise: float) -> N
     audible = np.flatnonzero(np.abs(speech) > max(0.02 * np.abs(speech).max(), 4 * noise)) / rate + 2
     assert audible[0] - 0.4 < start <= audible[0] - 0.02
     assert audible[-1] + 0.02 <= end < audible[-1] + 0.5
+
+
+def test_clip_that_begins_with_its_first_word_gets_silence_before_it() -> None:
+    speech = read()
+    first = np.flatnonzero(np.abs(speech) > 0.1 * np.abs(speech).max())[0]
+    clip = prepare_reference(written(speech[first:]), OUT)
+    silence = int(MARGIN * OUT)
+    assert clip.used[0] == 0
+    assert not clip.samples[: silence - OUT // 100].any()
+    assert clip.samples[silence : 2 * silence].any()
+    assert clip.duration == pytest.approx(clip.used[1] + MARGIN + END_SILENCE, abs=0.02)
+    long = prepare_reference(written(np.tile(speech[first:], 6)), OUT)
+    assert long.duration <= LONGEST_USED
 
 
 def test_soft_beginning_and_end_are_kept() -> None:
