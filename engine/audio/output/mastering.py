@@ -19,12 +19,15 @@ from engine.audio.output.encode import CODINGS, RATES, supported_rate, wav_bytes
 from engine.audio.output.frames import FilterGraph, to_frame
 from engine.audio.output.tags import Tags, set_tags
 
-LOUDNESS = (-16.0, -23.0)  # LUFS: podcasts and audiobooks; broadcasting
+# LUFS: podcasts; audiobooks, which have an RMS of -23 to -18 dB for ACX; broadcasting.
+LOUDNESS = (-16.0, -20.0, -23.0)
 SOFTEST, LOUDEST = -31.0, -14.0  # LUFS: the range that platforms require and that the limiter does not degrade
 _SILENT = -60.0  # LUFS: nothing to measure below this
 _MAX_GAIN = 40.0  # dB
 _CEILING = -1.3  # dB, of true peaks; they stay below -1 after rounding
-_LOSSY_CEILING = -2.5  # dB; lossy decoders exceed the encoded samples
+_SOFT = -18.0  # LUFS; from here on down peaks stay below -3 dB, as ACX wants them
+_SOFT_CEILING = -3.3  # dB
+_LOSSY_ROOM = 1.2  # dB; lossy decoders exceed the encoded samples
 _TOLERANCE = 0.1  # dB
 _CORRECTIONS = 4  # of the gain, to make up for the loudness that the limiter removes
 _LOOKAHEAD = 0.005  # seconds
@@ -39,8 +42,8 @@ def master(
 ) -> float | None:
     """Write `source`, a mono WAV file, in `format` at a target loudness. Return the measured loudness.
 
-    None if there is nothing to measure. True peaks stay below -1 dB. If limiting them reduces the loudness, the gain is
-    raised again.
+    None if there is nothing to measure. True peaks stay below -1 dB, for -18 LUFS and softer below -3 dB. If limiting
+    them reduces the loudness, the gain is raised again.
 
     Args:
         source: a 16-bit WAV file, open for reading, at a rate that the format supports.
@@ -49,7 +52,7 @@ def master(
         lossy: whether the samples are or will be encoded in a lossy format.
     """
     container, coding = CODINGS[format]
-    ceiling = _LOSSY_CEILING if lossy else _CEILING
+    ceiling = (_CEILING if lufs > _SOFT else _SOFT_CEILING) - (_LOSSY_ROOM if lossy else 0)
     source.seek(0)
     with soundfile.SoundFile(source) as sound:
         gain, loudness = _gain(sound, lufs, ceiling)

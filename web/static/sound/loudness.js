@@ -5,7 +5,7 @@ import { remember, remembered } from "../ui/remember.js";
 import { words } from "../ui/words.js";
 
 const KEY = "reprise.loudness";
-const CHOICES = { "": "player.loudness_own", 16: "player.loudness_podcast", 23: "player.loudness_broadcast" };
+const CHOICES = { "": "player.loudness_own", 16: "player.loudness_podcast", 20: "player.loudness_book", 23: "player.loudness_broadcast" };
 
 function chosen() {
   const value = remembered(KEY) ?? "";

@@ -53,10 +53,10 @@ def speech_with_clicks() -> tuple[NDArray[np.float32], int]:
     return samples, rate
 
 
-@pytest.mark.parametrize("lufs", [-16.0, -23.0])
+@pytest.mark.parametrize(("lufs", "peak"), [(-16.0, -1.0), (-20.0, -3.0)])
 @pytest.mark.parametrize("format", ["wav", "mp3"])
 @pytest.mark.parametrize("kind", ["speech", "clicks"])
-def test_normalised_files_have_target_loudness_and_peaks(lufs: float, format: str, kind: str) -> None:
+def test_normalised_files_have_target_loudness_and_peaks(lufs: float, peak: float, format: str, kind: str) -> None:
     samples, rate = speech_with_clicks() if kind == "clicks" else soundfile.read(SPEECH, dtype="float32")
     made = io.BytesIO()
     reported = master(wav(samples, rate), made, format, lufs, lossy=format == "mp3")
@@ -66,7 +66,7 @@ def test_normalised_files_have_target_loudness_and_peaks(lufs: float, format: st
     assert format == "mp3" or len(heard) == len(samples)
     assert reported == pytest.approx(lufs, abs=0.2)
     assert Meter(rate).integrated_loudness(heard) == pytest.approx(lufs, abs=0.5)
-    assert true_peak(heard, rate) < -1.0
+    assert true_peak(heard, rate) < peak
 
 
 def test_the_returned_loudness_is_that_of_a_file_that_misses_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
