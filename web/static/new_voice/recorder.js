@@ -29,6 +29,7 @@ class Recorder {
     this.clips = new Clips(props.most_merged);
     this.requests = new TaskQueue(AT_ONCE);
     this.taking = null; // { microphone, countdown, recording, meter, instead } while the microphone is open
+    this.unsent = []; // recordings that the server has refused: { file, more }, as for `take`
     this.pending = Promise.resolve(); // files are added one after the other
     this.keeping = null; // a promise while `keepFiles` runs
     this.scriptAt = 0;
@@ -49,8 +50,8 @@ class Recorder {
     document.addEventListener("reprise:playing", () => this.trim.hush());
     document.addEventListener("reprise:back", ({ detail }) => this.recover(detail.anew));
     document.addEventListener("reprise:reload", (event) => this.view.unsaved && event.preventDefault());
-    document.addEventListener("reprise:saved", ({ detail }) => this.drop(detail.paths));
-    document.addEventListener("reprise:forgotten", () => [...this.clips.list].forEach((clip) => this.remove(clip)));
+    document.addEventListener("reprise:saved", ({ detail }) => this.clearSaved(detail.paths));
+    document.addEventListener("reprise:forgotten", () => this.removeAll());
     setInterval(() => this.keepFiles(), KEEP_EVERY);
     window.addEventListener("pagehide", ({ persisted }) => persisted || this.discardFiles());
     this.showScript();
@@ -153,7 +154,29 @@ class Recorder {
     const loud = meter.clips ? words("clip.was_loud") : "";
     const recorded = words("clip.recorded", { seconds: decimals(recording.seconds, 1, pageLanguage()) });
     const message = [recorded, loud, why].filter(Boolean).join(" ");
-    await this.take(file, { name, message, instead, words: read, recorded: true });
+    await this.sendRecording({ file, more: { name, message, instead, words: read, recorded: true } });
+  }
+
+  // Makes a clip of a recording. One that the server refuses is kept, because nobody else has it.
+  async sendRecording(recording) {
+    const why = await this.take(recording.file, recording.more);
+    if (!why) return;
+    this.unsent.push(recording);
+    this.view.showClips();
+    this.refuse(`${why} ${words("clip.kept")}`);
+  }
+
+  sendAgain(recording) {
+    if (this.noRoom(recording.more.instead)) return undefined;
+    this.drop(recording);
+    return this.sendRecording(recording);
+  }
+
+  // Removes a recording that is no clip.
+  drop(recording) {
+    this.unsent = this.unsent.filter((other) => other !== recording);
+    if (!this.clips.list.length) this.invite();
+    this.view.showClips();
   }
 
   // ---- files
@@ -406,8 +429,13 @@ class Recorder {
     this.publish();
   }
 
+  removeAll() {
+    this.unsent.forEach((recording) => this.drop(recording));
+    this.clips.list.forEach((clip) => this.remove(clip));
+  }
+
   // Removes the clips of a saved voice, whose files these were.
-  drop(paths) {
+  clearSaved(paths) {
     this.clips.list.filter(({ path }) => paths.includes(path)).forEach((clip) => this.remove(clip));
   }
 

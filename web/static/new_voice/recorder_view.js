@@ -50,7 +50,8 @@ export class RecorderView {
 
   // Whether there are clips, or sound that becomes one.
   get unsaved() {
-    return this.recorder.clips.list.length > 0 || PASSING.includes(this.find(".rp-clip").dataset.state);
+    const { clips, unsent } = this.recorder;
+    return clips.list.length + unsent.length > 0 || PASSING.includes(this.find(".rp-clip").dataset.state);
   }
 
   // The text to read aloud; "" while it is folded.
@@ -128,11 +129,14 @@ export class RecorderView {
   }
 
   showClips() {
-    const { clips } = this.recorder;
+    const { clips, unsent } = this.recorder;
     const row = this.find(".rp-clips");
-    row.hidden = !clips.list.length;
+    row.hidden = !clips.list.length && !unsent.length;
     const focused = placeOf(row.querySelector(":focus"));
-    row.replaceChildren(...clips.list.map((clip) => this.line(clip, clip === clips.chosen)));
+    row.replaceChildren(
+      ...clips.list.map((clip) => this.line(clip, clip === clips.chosen)),
+      ...unsent.map((recording) => this.unsentLine(recording)),
+    );
     this.showButtons();
     if (focused) this.refocus(focused);
     const merged = this.find(".rp-merged");
@@ -151,8 +155,7 @@ export class RecorderView {
 
   line(clip, chosen) {
     const { recorder } = this;
-    const about = (text, label, onclick, more = {}) =>
-      clipButton(words(text), words(label, { name: clip.name }), { "data-what": text, onclick, ...more });
+    const about = buttonsAbout(clip.name);
     const parts = [
       clipButton(lineOf(clip), clip.name, {
         class: "rp-clip-name", "data-what": "name", "aria-pressed": chosen, onclick: () => recorder.choose(clip),
@@ -164,7 +167,22 @@ export class RecorderView {
     ];
     return create("li", { class: "rp-clip-line", "data-clip": clip.id }, ...parts.filter(Boolean));
   }
+
+  unsentLine(recording) {
+    const { recorder } = this;
+    const { name } = recording.more;
+    const about = buttonsAbout(name);
+    return create("li", { class: "rp-clip-line" },
+      create("span", { class: "rp-clip-unsent", text: words("clip.unsent", { name }) }),
+      about("clip.send", "clip.send_of", () => recorder.sendAgain(recording), { class: "rp-again" }),
+      about("clip.remove", "clip.remove_of", () => recorder.drop(recording)),
+    );
+  }
 }
+
+// Returns a function that makes the buttons of a clip or recording.
+const buttonsAbout = (name) => (text, label, onclick, more = {}) =>
+  clipButton(words(text), words(label, { name }), { "data-what": text, onclick, ...more });
 
 // Where a button is in the list of clips; null for none.
 function placeOf(button) {

@@ -246,6 +246,28 @@ def test_recording_is_controlled_by_buttons_and_keys(page: Page) -> None:
     assert not leaving_is_held(page)
 
 
+def test_recording_that_the_server_refuses_is_kept_and_uploaded_again(page: Page) -> None:
+    page.evaluate("""() => {
+        const { fetch } = window;
+        const refusal = () => new Response(JSON.stringify({ error: "There is no room." }), { status: 429 });
+        window.admit = () => (window.fetch = fetch);
+        window.fetch = async (url, ...more) => String(url).includes("/upload") ? refusal() : fetch(url, ...more);
+    }""")
+    begin_recording(page)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect_message(page, "There is no room. The recording is kept in this page.")
+    again = page.get_by_role("button", name=re.compile("^Upload Recording [0-9]+ again"))
+    again.click()
+    expect(again).to_be_enabled()
+    expect_message(page, "There is no room. The recording is kept in this page.")
+    assert leaving_is_held(page)
+    page.evaluate("() => { window.admit(); }")
+    again.click()
+    expect_message(page, "Recorded ")
+    expect(again).to_be_hidden()
+    assert value(page, "Recording")["clips"][0]["words"] == SCRIPT
+
+
 def test_trimming_by_keyboard_mouse_and_server(page: Page) -> None:
     upload(page, CLIP)
     start, end = page.get_by_role("slider", name="Start"), page.get_by_role("slider", name="End")
