@@ -171,6 +171,7 @@ async function render(kind, rate, seconds, chunks) {
 def loaded(chromium: Browser, url: str) -> Iterator[Page]:
     """A page on a secure origin with `render` as a global, until it is loaded again."""
     with open_page(chromium, url, device_scale_factor=2, reduced_motion="reduce", color_scheme="light") as page:
+        expect(page.locator(".rp-play")).to_be_visible()
         page.evaluate(f"window.ECHO = {json.dumps(ECHO)};" + RENDER)
         yield page
 
