@@ -176,7 +176,7 @@ class HistoryHandlers:
         return self._change(change, token, request)
 
     def confirm_clear(self, token: Any, request: gr.Request) -> Updates:
-        """Outputs: question (column), its text, notice."""
+        """Outputs: question (column), its text, notice, the other question (hidden)."""
 
         def question(owner: str, texts: Texts) -> str:
             counts = self._context.storage.owner_counts(owner=owner)
@@ -195,7 +195,7 @@ class HistoryHandlers:
         return *self._change(clear, token, request), gr.Column(visible=False)
 
     def confirm_delete_everything(self, token: Any, request: gr.Request) -> Updates:
-        """Outputs: question (column), its text, notice."""
+        """Outputs: question (column), its text, notice, the other question (hidden)."""
 
         def question(owner: str, texts: Texts) -> str:
             counts = self._context.storage.owner_counts(owner=owner)
@@ -263,5 +263,5 @@ class HistoryHandlers:
         try:
             text = question(self._context.owner(token, request).key, texts)
         except Exception as error:
-            return gr.Column(visible=False), "", notice(error_message(error, texts), "bad")
-        return gr.Column(visible=True), question_html(text), ""
+            return gr.Column(visible=False), "", notice(error_message(error, texts), "bad"), gr.Column(visible=False)
+        return gr.Column(visible=True), question_html(text), "", gr.Column(visible=False)

@@ -14,6 +14,8 @@ from web.ui.shared import SharedComponents, notice_line, section_title
 if TYPE_CHECKING:
     from web.context import WebContext
 
+_Question = tuple[gr.Column, gr.HTML, gr.Button]  # the column, its text, and the confirm button
+
 
 def build(context: WebContext, shared: SharedComponents) -> None:
     """Lay out the tab and register its event listeners."""
@@ -56,10 +58,11 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     listen(entries.again, handlers.reuse_entry, token, [*speak, message])
     listen(keep.input, handlers.set_history_enabled, [keep, token], [kept_notice, shared.changes])
     listen(days.input, handlers.set_retention, [days, token], [kept_notice, shared.changes])
-    _listen_for_deletion(shared, ask_clear, clear, handlers.confirm_clear, handlers.clear_history, kept_notice)
+    _listen_for_deletion(shared, ask_clear, clear, forget, handlers.confirm_clear, handlers.clear_history, kept_notice)
     _listen_for_deletion(
-        shared, ask_forget, forget, handlers.confirm_delete_everything, handlers.delete_everything, kept_notice, entries
-    )
+        shared, ask_forget, forget, clear, handlers.confirm_delete_everything, handlers.delete_everything, kept_notice,
+        entries,
+    )  # fmt: skip
 
 
 def _retention_inputs(context: WebContext) -> tuple[gr.Checkbox, gr.Dropdown, gr.HTML]:
@@ -76,8 +79,8 @@ def _retention_inputs(context: WebContext) -> tuple[gr.Checkbox, gr.Dropdown, gr
     return keep, days, gr.HTML("", elem_id="rp-history-used", apply_default_css=False)
 
 
-def _question(context: WebContext, name: str, answer: str) -> tuple[gr.Column, gr.HTML, gr.Button]:
-    """Lay out a question before permanent deletion. Return its column, its text, and the confirm button."""
+def _question(context: WebContext, name: str, answer: str) -> _Question:
+    """Lay out a question before permanent deletion."""
     with gr.Column(visible=False, elem_id=f"rp-{name}-question", elem_classes="rp-sure") as question:
         asked = gr.HTML("", apply_default_css=False)
         with gr.Row():
@@ -90,15 +93,19 @@ def _question(context: WebContext, name: str, answer: str) -> tuple[gr.Column, g
 def _listen_for_deletion(
     shared: SharedComponents,
     button: gr.Button,
-    parts: tuple[gr.Column, gr.HTML, gr.Button],
+    parts: _Question,
+    other: _Question,
     ask: Any,
     do: Any,
     *more: gr.HTML,
 ) -> None:
-    """Connect a button to its question, and the question to the deletion. more: notice, further outputs of `do`."""
+    """Connect a button to its question, and the question to the deletion. more: notice, further outputs of `do`.
+
+    other: the question that closes when this one opens.
+    """
     question, asked, sure = parts
     message, *others = more
-    _focus(listen(button.click, ask, shared.token, [question, asked, message]), f"{button.elem_id}-keep")
+    _focus(listen(button.click, ask, shared.token, [question, asked, message, other[0]]), f"{button.elem_id}-keep")
     _focus(listen(sure.click, do, shared.token, [message, shared.changes, question, *others]), f"{button.elem_id}")
 
 

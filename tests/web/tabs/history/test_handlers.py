@@ -248,13 +248,13 @@ def test_retention_days_are_validated_and_saved(context: WebContext, events: His
 
 
 def test_clearing_the_history_asks_first(context: WebContext, events: HistoryHandlers) -> None:
-    question, _, message = events.confirm_clear(None, NO_REQUEST)
+    question, _, message, _ = events.confirm_clear(None, NO_REQUEST)
     assert not question.visible
     assert "already empty" in message
     context.storage.history.star(add_take(context).id)
     add_take(context)
-    question, asked, message = events.confirm_clear(None, NO_REQUEST)
-    assert (question.visible, message) == (True, "")
+    question, asked, message, other = events.confirm_clear(None, NO_REQUEST)
+    assert (question.visible, other.visible, message) == (True, False, "")
     assert "Takes: 2, 1 of them starred" in asked
     assert len(list_texts(events)) == 2, "asking deletes nothing"
     message, broadcast, question = events.clear_history(None, NO_REQUEST)
@@ -277,8 +277,8 @@ def test_deleting_all_data_asks_first_with_counts(
     theirs = context.takes.save(spoken("Theirs."), owner="other", deletion_token=begun)
     assert unlisted
     assert theirs
-    question, asked, _ = events.confirm_delete_everything(None, NO_REQUEST)
-    assert question.visible
+    question, asked, _, other = events.confirm_delete_everything(None, NO_REQUEST)
+    assert (question.visible, other.visible) == (True, False)
     assert "Voices: 1. Takes in the history: 1. Scripts: 1. Takes in scripts: 0." in asked
     assert not context.storage.owner_counts().empty, "asking deletes nothing"
     message, broadcast, question, emptied = events.delete_everything(None, NO_REQUEST)

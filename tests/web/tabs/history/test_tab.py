@@ -152,8 +152,11 @@ def delete_all_data(page: Page, storage: Storage) -> None:
     page.get_by_text("What is kept", exact=True).click()
     page.get_by_label("Keep a history of my takes").uncheck()
     expect(page.locator("#rp-kept-notice")).to_contain_text("are not kept")
+    page.get_by_role("button", name="Delete all my data…").click()
+    expect(page.locator("#rp-forget-keep")).to_be_focused()
     page.get_by_role("button", name="Delete the history…").click()
     expect(page.locator("#rp-clear-question")).to_contain_text("Takes: 21")
+    expect(page.locator("#rp-forget-question")).to_be_hidden()
     expect(page.locator("#rp-clear-keep")).to_be_focused()
     assert page.evaluate("window.reprisePlayer.play('clip', new Int16Array(2205))"), "it is not in the list"
     page.get_by_role("button", name="Delete the history for good").click()
