@@ -3,6 +3,7 @@
 
 import * as changeBroadcast from "./connection/change_broadcast.js";
 import * as connection from "./connection/connection.js";
+import { withoutMessages } from "./connection/gradio_messages.js";
 import * as owner from "./connection/owner.js";
 import { answers, connect } from "./connection/server.js";
 import { arrive } from "./draft/deep_links.js";
@@ -82,6 +83,6 @@ window.reprise = {
   mount(name, component) {
     document.documentElement.toggleAttribute("data-rp-mounted", true); // the page's name is shown until now (web/ui/modules.py)
     translate(component.element);
-    COMPONENTS[name].mount(component);
+    COMPONENTS[name].mount({ ...component, upload: withoutMessages(component.upload) });
   },
 };
