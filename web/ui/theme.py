@@ -42,6 +42,8 @@ _THEME = {
     "button_secondary_border_color": "*neutral_300",
     "button_secondary_border_color_dark": "*neutral_600",
     "button_border_width": "1px",
+    "checkbox_border_color": "*neutral_500",  # 3:1 on its background (WCAG 1.4.11)
+    "checkbox_border_color_dark": "*neutral_500",
     "slider_color": "*primary_600",
     "slider_color_dark": "*primary_500",
     "body_background_fill": "*neutral_50",
