@@ -252,8 +252,8 @@ Temperature = Annotated[
 Lufs = Annotated[
     float | None,
     typer.Option(
-        help="Loudness of the file in LUFS: -16 for podcasts, -20 for audio books, -23 for broadcasting. Default: as it is "
-        "spoken.",
+        help="Loudness of the file in LUFS: -16 for podcasts, -20 for audio books, -23 for broadcasting. Default: as "
+        "it is spoken.",
         show_default=False,
     ),
 ]

@@ -112,8 +112,8 @@ class SpeechRequest(BaseModel):
         ge=SOFTEST,
         le=LOUDEST,
         allow_inf_nan=False,
-        description="Loudness of the whole according to EBU R 128, such as -16 or -23; with `stream` false, and in "
-        "batches.",
+        description="Loudness of the whole according to EBU R 128, such as -16, -20 or -23; with `stream` false, and "
+        "in batches.",
     )
     timestamp_granularities: Annotated[list[Literal["word"]], IN_LOWER_CASE, BeforeValidator(_as_list)] = Field(
         default=[],
