@@ -11,7 +11,8 @@ from engine.errors import InvalidText
 from engine.text.pauses import check_total_pause, pause_seconds
 from engine.text.respelling import Respelling
 from engine.text.segmentation import Segment, Segmentation, last_speaker
-from engine.text.sentences import Span, ends_sentence, is_clause_end, sentences, word_ends
+from engine.text.sentences import Span, ends_sentence, grapheme_ends, is_clause_end, sentences, word_ends
+from engine.text.splitting import written_size
 from engine.text.tags import is_speakable
 
 MIN_CLAUSE_WORDS = 4  # a shorter clause is spoken together with the next one
@@ -44,6 +45,7 @@ class GrowingText:
         self._pause_seconds = 0.0  # of the text taken
         self._lock = threading.Lock()
         self._pending = ""
+        self._wordless = 0  # characters of the pending text, known to have no words
         self._characters = 0
         self._paused = self._finished = False
 
@@ -95,8 +97,12 @@ class GrowingText:
         """
         with self._lock:
             most, paused, finished = self._segmentation.max_bytes, self._paused, self._finished
-            end = len(self._pending) if finished else speakable_end(self._pending, most, paused=paused)
-            text, self._pending = self._pending[:end], self._pending[end:]
+            start = self._wordless
+            end = len(self._pending) if finished else start + speakable_end(self._pending[start:], most, paused=paused)
+            text = self._pending[:end]
+        if not finished and "[" not in text[start:] and not is_speakable(self.respell(text[start:]).spoken):
+            self._wordless = end
+            return []
         respelled = self.respell(text)
         spoken = respelled.spoken
         if not self.taken and is_speakable(spoken):
@@ -106,11 +112,14 @@ class GrowingText:
         except InvalidText as error:
             if error.message.key != "text.no_words":
                 raise
-            if finished:
-                self.final_pause += self._count_pauses(spoken)
-            else:
-                with self._lock:
-                    self._pending = text + self._pending
+            if not finished:
+                self._wordless = end
+                return []
+            segments = []
+        with self._lock:
+            self._pending, self._wordless = self._pending[end:], 0
+        if not segments:
+            self.final_pause += self._count_pauses(spoken)
             return []
         self._count_pauses(spoken)
         self._last, self._speaker = segments[-1], last_speaker(spoken) or self._speaker
@@ -129,8 +138,8 @@ def speakable_end(text: str, max_bytes: int, *, paused: bool = False) -> int:
     """Return the end of the speakable part of an unfinished text, 0 if there is none.
 
     This is the end of the last whole line or sentence; else of the last clause that is long enough; else, if the text
-    is longer than a segment, of the last whole word. A tag that is not closed yet is not part of it. paused: whether
-    no more text is expected soon.
+    is longer than a segment, of the last whole word, or of the last grapheme of an endless word. A tag that is not
+    closed yet is not part of it. paused: whether no more text is expected soon.
     """
     whole: Span = (0, len(text))
     written = len(text.rstrip())
@@ -146,7 +155,10 @@ def speakable_end(text: str, max_bytes: int, *, paused: bool = False) -> int:
     clauses = [end for end in words[MIN_CLAUSE_WORDS - 1 :] if is_clause_end(text, end)]
     if clauses:
         return clauses[-1]
-    return words[-1] if words and len(text.encode("utf-8", "surrogatepass")) > max_bytes else 0
+    if written_size(text) <= max_bytes:
+        return 0
+    graphemes = (end for end in grapheme_ends(text, whole) if end < written and end <= closed)
+    return words[-1] if words else max(graphemes, default=0)
 
 
 def _is_sentence(line: str, paused: bool) -> bool:

@@ -1,5 +1,8 @@
 """Growing text is cut at segment ends that following text confirms, and no text is lost."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import regex
 from hypothesis import given
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 from engine.errors import InvalidText
 from engine.text import GrowingText, Respelling, Segmentation
 from engine.text.growing import speakable_end
+from engine.text.pauses import split_pauses
 
 
 def take_texts(text: GrowingText) -> list[str]:
@@ -148,6 +152,31 @@ def test_long_text_without_punctuation_is_cut_between_words() -> None:
     end = speakable_end(written, 300)
     assert 300 < end < len(written.rstrip())
     assert written[:end].endswith("word")
+
+
+def test_endless_word_is_cut_between_graphemes() -> None:
+    assert speakable_end("e\u0301" * 151, 300) == 2 * 150
+    assert speakable_end("a" * 310 + "[whispers", 300) == 310
+
+
+@pytest.mark.parametrize("unit", ["a", "[a", "<|", "…", ". ", "… a… ", "[pause:0.1]…"])
+def test_each_part_of_a_text_written_in_characters_is_read_a_limited_number_of_times(
+    unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda text, *more, **named: read.append(len(text)) or function(text, *more, **named)
+
+    monkeypatch.setattr("engine.text.growing.speakable_end", counted(speakable_end))
+    monkeypatch.setattr("engine.text.segmentation.split_pauses", counted(split_pauses))
+    text = GrowingText()
+    for character in (unit * 1_000)[:1_000]:
+        text.append(character)
+        text.take()
+    text.finish()
+    text.take()
+    assert sum(read) <= 1_000 * 310
 
 
 @given(st.lists(st.text("aB. ,!?\n…3", max_size=8), max_size=30))
