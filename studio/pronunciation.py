@@ -10,7 +10,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -89,14 +89,14 @@ def respell(text: str, entries: Sequence[Pronunciation], language: str = "", *, 
 def _words(text: str, entries: Sequence[Pronunciation]) -> dict[int, tuple[int, Pronunciation]]:
     """Return the end of the word at each position where an entry matches, and the first such entry.
 
-    Patterns are slow, so that a large dictionary would take seconds: an entry is searched for only if the text has its
-    first part in any case.
+    Patterns are slow, so that a large dictionary would take seconds: an entry is searched for only if the text has it in
+    any case.
     """
     found: dict[int, tuple[int, Pronunciation]] = {}
-    folded = _folded(text)
+    folded = _folded(" ".join(text.split()))
     for entry in entries:
-        if _folded(compose(entry.word).split()[0]) in folded:
-            for word in regex.finditer(_pattern(entry), text, overlapped=True):
+        if _folded(" ".join(compose(entry.word).split())) in folded:
+            for word in _compiled(_pattern(entry)).finditer(text, overlapped=True):
                 found.setdefault(word.start(), (word.end(), entry))
     return found
 
@@ -124,6 +124,11 @@ def _pattern(entry: Pronunciation) -> str:
     right = r"" if regex.match(r"\p{Hangul}", plain.strip()[-1]) else right
     word = f"{'(?<!' + left + ')' if left else ''}{word}{'(?!' + right + ')' if right else ''}"
     return word if entry.match_case else f"(?i:{word})"
+
+
+@lru_cache(maxsize=2 * MAX_ENTRIES)  # compiling takes a millisecond, and the package keeps only 500
+def _compiled(pattern: str) -> "regex.Pattern[str]":
+    return regex.compile(pattern, cache_pattern=False)
 
 
 def _end(letter: str) -> str:

@@ -1,5 +1,7 @@
 """Pronunciations: replacement of words, and dictionaries as CSV."""
 
+import itertools
+import string
 import time
 from collections.abc import Sequence
 from unicodedata import normalize
@@ -15,7 +17,7 @@ from engine.text.tags import compose
 from engine.voice import BuiltInVoice
 from storage import Storage
 from storage.pronunciations import Pronunciation
-from studio.pronunciation import _TAG, _pattern, from_csv, respell, respell_growing, to_csv
+from studio.pronunciation import _TAG, _compiled, _pattern, from_csv, respell, respell_growing, to_csv
 from tests.support.fake_engine import voice
 
 ENTRIES = (
@@ -88,6 +90,23 @@ def test_large_dictionary_takes_no_seconds() -> None:
     start = time.thread_time()
     assert respelled(text, entries) == text.replace("name999", "x")
     assert time.thread_time() - start < 2, "12 s with every entry at every position"
+
+
+def test_only_entries_that_a_text_has_are_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+    monkeypatch.setattr("studio.pronunciation._pattern", lambda entry: searched.append(entry.word) or _pattern(entry))
+    entries = [Pronunciation(f"San {letter}osé", "x") for letter in string.ascii_uppercase]
+    assert respelled("From san\n jose\u0301 to San Diego.", entries) == "From x to San Diego."
+    assert searched == ["San José"]
+
+
+def test_patterns_of_a_whole_dictionary_are_compiled_once() -> None:
+    words = ["".join(letters) for letters in itertools.product(string.ascii_lowercase, repeat=2)]
+    entries = [Pronunciation(word, "x") for word in words]
+    respelled(" ".join(words), entries)
+    compiled = _compiled.cache_info().misses
+    respelled(" ".join(words), entries)
+    assert _compiled.cache_info().misses == compiled
 
 
 def test_entry_with_phones_needs_a_model_with_phones() -> None:
