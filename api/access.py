@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,18 +14,22 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.errors import refusal, response_to
+from api.errors import content_type, refusal, response_to
 from engine.errors import RepriseError
 from studio.access import Access, Caller, KeyRefused
 
 CALLER = "caller"  # key in a request's state
 MAX_JSON = 1 << 20  # bytes of a body
 MAX_WITH_AUDIO = 32 << 20  # a clip of 90 s, 48 kHz, two channels, as base64
+# Signs before values in a body that is no form: parsed values need up to 30 times the memory of their bytes, and the
+# event loop waits for the parser. Longer texts than the limits allow have fewer.
+MAX_VALUES = 500_000
 BODY_TIMEOUT = 30.0  # seconds without a byte of a body
 _OPEN = ("/health", "/health/live", "/health/ready", "/v1/openapi.json")
 # Some clients list voices or models without a key. The list then contains only public entries.
 _LISTS = ("/v1/audio/voices", "/audio/voices", "/v1/audio/models")
 _WITH_AUDIO = ("/v1/audio/", "/v1/tts", "/v1/references", "/mcp")
+_BINARY = ("multipart/form-data", "application/msgpack", "application/x-msgpack")
 _COMPRESSIONS = ("gzip", "x-gzip", "deflate", "br", "zstd", "compress")  # other values are mistaken for a charset
 GUEST = Caller("guest")  # owns nothing
 
@@ -80,7 +85,11 @@ class AccessMiddleware:
             await _refuse(_too_large(most), scope, receive, send)
             return
         scope["state"] = {**scope.get("state", {}), CALLER: caller}
-        await self._app(scope, _bounded(receive, most) if scope["type"] == "http" else receive, send)
+        if scope["type"] == "http":
+            receive = _bounded(
+                receive, most, math.inf if content_type(HTTPConnection(scope)) in _BINARY else MAX_VALUES
+            )
+        await self._app(scope, receive, send)
 
     async def _admit(self, scope: Scope, headers: Headers) -> Caller:
         path = scope["path"]
@@ -107,12 +116,17 @@ async def _refuse(response: Response, scope: Scope, receive: Receive, send: Send
     await response(scope, receive, send)
 
 
-def _bounded(receive: Receive, most: int) -> Receive:
+def values_in(text: str | bytes) -> int:
+    """Return at least the number of values in JSON."""
+    return sum(map(text.count, "[{,")) if isinstance(text, str) else sum(map(text.count, b"[{,"))
+
+
+def _bounded(receive: Receive, most: int, most_values: float) -> Receive:
     """Return a `receive` that raises HTTPException if the body is too large or stops arriving."""
-    size, complete = 0, False
+    size, values, complete = 0, 0, False
 
     async def bounded() -> Message:
-        nonlocal size, complete
+        nonlocal size, values, complete
         if complete:
             return await receive()
         try:
@@ -123,6 +137,9 @@ def _bounded(receive: Receive, most: int) -> Receive:
         size += len(message.get("body", b""))
         if size > most:
             raise HTTPException(413, _sentence(most))
+        values += values_in(message.get("body", b""))
+        if values > most_values:
+            raise HTTPException(413, f"The request has more than {MAX_VALUES:,} values. Send less.")
         complete = not message.get("more_body", False)
         return message
 
@@ -141,3 +158,13 @@ def _compressed() -> Response:
     """Decompressed, a small body could be larger than the limit."""
     message = "The request is compressed, which is not supported: send it without Content-Encoding."
     return refusal(415, message, {"Accept-Encoding": "identity"})
+
+
+def replay_body(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that starts with a body that was already read."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return receive_again

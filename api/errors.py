@@ -12,7 +12,7 @@ from fastapi.params import Body
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Scope
@@ -185,7 +185,7 @@ def _body_type(route: object) -> str | None:
     return body.field_info.media_type if body is not None and isinstance(body.field_info, Body) else None
 
 
-def content_type(request: Request) -> str:
+def content_type(request: HTTPConnection) -> str:
     """Return the content type of a request's body without parameters; "" if there is none."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 import json
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
@@ -39,6 +40,7 @@ from studio.voices.voice_maker import make_voice
 
 FISH_PCM_RATE = 44_100  # Hz
 MAX_REFERENCES = 8  # clips of one speaker
+MAX_PARTS = 1_000  # objects and lists of a request in MessagePack
 
 router = APIRouter(tags=["fish"])
 
@@ -127,11 +129,28 @@ class ReferenceToDelete(BaseModel):
     reference_id: str = Field(min_length=1, max_length=200)
 
 
+def read_msgpack(data: bytes) -> Any:
+    """Parse MessagePack of limited size: parsed, an empty list takes 64 times the memory of its byte.
+
+    Raises ValueError for more than 1,000 values in an object or list, or 1,000 objects and lists; and the errors of the
+    package.
+    """
+    parts = itertools.count(1)
+
+    def counted(part: Any) -> Any:
+        if next(parts) > MAX_PARTS:
+            raise ValueError(f"it has more than {MAX_PARTS:,} objects and lists")
+        return part
+
+    limits = {"max_array_len": MAX_PARTS, "max_map_len": MAX_PARTS}
+    return msgpack.unpackb(data, list_hook=counted, object_hook=counted, **limits)
+
+
 _SCHEMA = inline_schema(FishRequest)
 _READERS: dict[str, Callable[[bytes], Any]] = {
     "application/json": json.loads,
-    "application/msgpack": msgpack.unpackb,
-    "application/x-msgpack": msgpack.unpackb,
+    "application/msgpack": read_msgpack,
+    "application/x-msgpack": read_msgpack,
 }
 
 

@@ -27,7 +27,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from api.access import caller_of
 from api.context import ApiContext, context_of
 from api.errors import detail_of, invalid_detail
-from api.fish import FishRequest, open_fish_stream
+from api.fish import FishRequest, open_fish_stream, read_msgpack
 from api.speech.delivery import counted
 from api.speech.live import IDLE_SECONDS
 from api.speech.stream import EncodedSpeech
@@ -151,7 +151,7 @@ async def _next_event(socket: WebSocket) -> Event:
     except KeyError as error:
         raise InvalidInput("Events are binary messages.") from error
     try:
-        content = msgpack.unpackb(data)
+        content = read_msgpack(data)
     except Exception as error:  # MessagePack's errors have no common class
         raise InvalidInput("The message is not MessagePack.") from error
     return _EVENT.validate_python(content)

@@ -36,7 +36,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.access import caller_of
+from api.access import caller_of, replay_body
 from api.errors import invalid_detail
 from api.speech.create import begin_speech
 from api.speech.delivery import collect
@@ -195,7 +195,7 @@ class _EndpointFilter:
                 await self._cancel(body)(scope, receive, send)
                 return
             self._check(body)
-            receive = _replay(body, receive)
+            receive = replay_body(body, receive)
         if path == EVENTS:
             await self._send_events(scope, receive, send)
         else:
@@ -239,16 +239,6 @@ class _EndpointFilter:
             raise HTTPException(400, invalid_detail(error.errors()).message) from error
         if call.fn_index >= len(self._inputs) or len(call.data) != self._inputs[call.fn_index]:
             raise HTTPException(400, "There is no such endpoint, or it takes other inputs; see view_api().")
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that starts with a body that was already read."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive_again() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return receive_again
 
 
 def _caller(request: gr.Request) -> Caller:

@@ -89,8 +89,8 @@ def respell(text: str, entries: Sequence[Pronunciation], language: str = "", *, 
 def _words(text: str, entries: Sequence[Pronunciation]) -> dict[int, tuple[int, Pronunciation]]:
     """Return the end of the word at each position where an entry matches, and the first such entry.
 
-    Patterns are slow, so that a large dictionary would take seconds: an entry is searched for only if the text has it in
-    any case.
+    Patterns are slow, so that a large dictionary would take seconds: an entry is searched for only if the text has it
+    in any case.
     """
     found: dict[int, tuple[int, Pronunciation]] = {}
     folded = _folded(" ".join(text.split()))
@@ -127,7 +127,7 @@ def _pattern(entry: Pronunciation) -> str:
 
 
 @lru_cache(maxsize=2 * MAX_ENTRIES)  # compiling takes a millisecond, and the package keeps only 500
-def _compiled(pattern: str) -> "regex.Pattern[str]":
+def _compiled(pattern: str) -> regex.Pattern[str]:
     return regex.compile(pattern, cache_pattern=False)
 
 

@@ -22,7 +22,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.access import MAX_WITH_AUDIO, caller_of
+from api.access import MAX_WITH_AUDIO, caller_of, replay_body
 from api.errors import invalid_detail
 from api.speech.clips import data_url
 from api.speech.create import begin_speech
@@ -174,9 +174,10 @@ def create_mcp(context: ApiContext) -> MCPServer:
 class McpResponse(Response):
     """The streamable HTTP response to one request. The call is cancelled when its client disconnects."""
 
-    def __init__(self, server: MCPServer) -> None:
+    def __init__(self, server: MCPServer, sent: bytes) -> None:
+        """sent: the body of the request."""
         super().__init__()
-        self._server = server
+        self._server, self._sent = server, sent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond. Requests share no state, so each has its own session manager."""
@@ -185,15 +186,15 @@ class McpResponse(Response):
         )
         manager = self._server.session_manager
         async with manager.run():
-            await manager.handle_request(scope, receive, send)
+            await manager.handle_request(scope, replay_body(self._sent, receive), send)
 
 
 def mcp_endpoint(context: ApiContext) -> Callable[[Request], Awaitable[Response]]:
     """Return the streamable HTTP endpoint, for POST requests."""
     server = create_mcp(context)
 
-    async def mcp(_request: Request) -> Response:
-        return McpResponse(server)
+    async def mcp(request: Request) -> Response:
+        return McpResponse(server, await request.body())  # the package would answer an error while reading with 500
 
     return mcp
 

@@ -33,6 +33,7 @@ of the speech so far.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from contextlib import suppress
 from typing import Any, Literal
@@ -42,7 +43,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from api.access import caller_of
+from api.access import MAX_VALUES, caller_of, values_in
 from api.context import ApiContext, context_of
 from api.errors import ErrorDetail, detail_of, invalid_detail
 from api.speech.create import begin_speech, clip_of
@@ -109,7 +110,7 @@ async def _message(socket: WebSocket, session: LiveSession) -> Any:
     """Return the client's next message; None if it is not JSON. Raises WebSocketDisconnect, TimeoutError."""
     if socket.application_state is not WebSocketState.CONNECTED:  # an answer could not be sent
         raise WebSocketDisconnect(1006)
-    receiving, last = asyncio.create_task(socket.receive_json()), time.monotonic()
+    receiving, last = asyncio.create_task(_receive_json(socket)), time.monotonic()
     try:
         while True:
             left = max(last, session.heard_until) + IDLE_SECONDS - time.monotonic()
@@ -118,10 +119,18 @@ async def _message(socket: WebSocket, session: LiveSession) -> Any:
             await asyncio.wait([receiving], timeout=left)
             if receiving.done():
                 return receiving.result()
-    except (ValueError, KeyError, RecursionError):  # not JSON, or nested too deeply; a binary message
+    except (ValueError, KeyError, RecursionError):  # the last one is of JSON that is nested too deeply
         return None
     finally:
         receiving.cancel()
+
+
+async def _receive_json(socket: WebSocket) -> Any:
+    """Raises WebSocketDisconnect, ValueError for too many values or no JSON, KeyError for a binary message."""
+    text = await socket.receive_text()
+    if values_in(text) > MAX_VALUES:
+        raise ValueError
+    return json.loads(text)
 
 
 class LiveSession:

@@ -106,9 +106,20 @@ def test_large_body_is_rejected_before_it_is_read(server: Server) -> None:
 
 
 def test_chunked_body_is_limited(client: httpx.Client) -> None:
-    refused = client.post("/v1/audio/speech", content=(bytes(1 << 20) for _ in range(40)))
+    for path in ("/v1/audio/speech", "/mcp"):
+        refused = client.post(path, content=(bytes(1 << 20) for _ in range(40)))
+        assert refused.status_code == 413
+        assert "larger than 32 MB" in error_of(refused)["message"]
+
+
+@pytest.mark.parametrize("path", ["/v1/audio/speech", "/v1/audio/speech/batch", "/v1/tts", "/mcp"])
+@pytest.mark.parametrize("value", ["[]", "{}", "1"])
+def test_body_with_many_values_is_refused_before_it_is_parsed(client: httpx.Client, path: str, value: str) -> None:
+    """A body of 32 MB would take five seconds of the event loop, and 800 MB of memory."""
+    body = f'{{"input": [{",".join([value] * (access.MAX_VALUES + 1))}]}}'
+    refused = client.post(path, content=body, headers={"Content-Type": "application/json"})
     assert refused.status_code == 413
-    assert "larger than 32 MB" in error_of(refused)["message"]
+    assert "more than 500,000 values" in error_of(refused)["message"]
 
 
 @pytest.mark.parametrize(("encoding", "status"), [("gzip", 415), ("GZIP, br", 415), ("identity", 400), ("utf-8", 400)])

@@ -10,6 +10,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from api import fish_live
+from api.fish import read_msgpack
 from storage.api_keys import Allowance
 from tests.api.conftest import LONG, Server, bearer, decode_audio, same_sound
 from tests.paths import CLIP
@@ -50,6 +51,16 @@ class Session:
 def live_session(server: Server, **headers: str) -> Iterator[Session]:
     with connect(server.url.replace("http", "ws") + "/v1/tts/live", additional_headers=headers) as socket:
         yield Session(socket)
+
+
+@pytest.mark.parametrize("content", [[[]] * 1_001, [[[]] * 900] * 2, [0] * 1_001, [{}] * 1_001])
+def test_messagepack_with_many_parts_is_refused_before_it_is_parsed(server: Server, content: list[Any]) -> None:
+    with pytest.raises(ValueError, match=r"more than 1,000|exceeds max_array_len"):
+        read_msgpack(msgpack.packb(content))
+    with live_session(server) as session:
+        session.start(text=content)
+        audio, last = session.rest()
+        assert (audio, last["message"]) == (b"", "The message is not MessagePack.")
 
 
 @SHORT

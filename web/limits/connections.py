@@ -53,6 +53,7 @@ def limit_connections(server: uvicorn.Server) -> None:
     server.config.timeout_keep_alive = IDLE_SECONDS
     server.config.ws_ping_timeout = PONG_SECONDS
     server.config.ws_max_size = MAX_MESSAGE
+    server.config.ws_per_message_deflate = False  # a few kilobytes could be such a message
     server.config.http_protocol_class = BoundedConnection
     server.config.ws_protocol_class = WebSocketConnection
     _allow_files()

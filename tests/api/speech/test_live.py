@@ -345,6 +345,7 @@ def test_session_is_not_idle_during_playback(server: Server, monkeypatch: pytest
         ({"type": "input.interrupt", "seconds": -1}, "seconds: "),
         ({"type": "response.create"}, "one of those of this session"),
         ([], "JSON objects"),
+        ({"type": "session.config", "other": [0] * 500_001}, "JSON objects"),  # not parsed
     ],
 )
 def test_invalid_messages_return_errors_and_keep_the_session(server: Server, message: object, says: str) -> None:

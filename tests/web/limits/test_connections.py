@@ -141,6 +141,11 @@ def test_web_sockets_take_clips_as_large_as_those_of_requests(limited: uvicorn.C
     assert limited.ws_max_size == MAX_WITH_AUDIO
 
 
+def test_web_sockets_are_not_compressed(limited: uvicorn.Config) -> None:
+    """A few kilobytes could be a message of the largest size."""
+    assert limited.ws_per_message_deflate is False
+
+
 def test_idle_connections_are_closed_to_admit_new_ones(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 10)
     monkeypatch.setattr(connections, "HEAD_SECONDS", 2 * TIMEOUT)  # only the limit may close one
