@@ -208,6 +208,11 @@ class PauseSamples:
         return samples
 
 
+def _is_same(one: Tensor | None, other: Tensor | None) -> bool:
+    """Whether two codec contexts are equal."""
+    return one is other or (one is not None and other is not None and torch.equal(one, other))
+
+
 def noise_key(*parts: int) -> int:
     """Hash `parts` (seed, segment, attempt) to a signed 64-bit noise key, the same on every machine."""
     digest = hashlib.blake2b(",".join(map(str, parts)).encode(), digest_size=8).digest()
@@ -303,6 +308,7 @@ class Request:
         self._turns_begun = 0
         self._stream: CodecStream | None = None  # of the last accepted turn
         self._codec_context: Tensor | None = None  # of its prompt
+        self._last_codes: NDArray[np.int64] | None = None  # of the accepted turns after this context, `[K, T]`
         self._must_restore = bool(spoken)  # whether `_stream` is not in the state after the accepted turns
         self._first_audio: tuple[float, FirstAudioTimings] | None = None
         self._frames = 0  # in the take so far
@@ -312,8 +318,7 @@ class Request:
         for segment in spoken:
             # Removes the same earlier turns from the context as it did then.
             prompt, _ = self._next_prompt(segment.result.text)
-            self._codec_context = prompt.codec_context
-            self._accept(segment)
+            self._accept(segment, prompt)
         self._frames = self._accepted_frames
         self._pauses.skip(len(spoken))
         self._tells_words, self._adapt = word_times, adapt
@@ -398,8 +403,7 @@ class Request:
         text = self._segments[segment].text
         rate, phones = self._pipeline.frame_rate, self._pipeline.prompts.count_phones(text)
         prompt, budget = self._next_prompt(text)
-        if self._must_restore:
-            self._restore_stream()
+        previous = self._previous_stream(prompt)
         turn = Turn(
             number=self._turns_begun,
             segment=segment,
@@ -412,7 +416,7 @@ class Request:
             options=self._options,
             key=noise_key(self.seed, segment, attempt),
             ticket=self._ticket,
-            stream=CodecStream(self._previous_stream(prompt), self._stream, self._adaptation(segment)),
+            stream=CodecStream(previous, self._stream, self._adaptation(segment)),
             pacer=self._pacer,
             events=self._events,
         )
@@ -426,22 +430,23 @@ class Request:
 
     def _previous_stream(self, prompt: Prompt) -> CodecStream | None:
         """Return the stream that a turn continues: the last turn's, if both are decoded after the same reference."""
-        last, codes = self._codec_context, prompt.codec_context
-        is_same = last is codes or (last is not None and codes is not None and torch.equal(last, codes))
-        if self._stream is not None and is_same:
-            return self._stream
+        codes = prompt.codec_context
+        if _is_same(self._codec_context, codes):
+            if self._must_restore:
+                self._restore_stream()
+            if self._stream is not None:
+                return self._stream
         return None if codes is None else self._pipeline.codec_worker.context_stream(codes.numpy())
 
     def _restore_stream(self) -> None:
         """Continue from the codec's state after the accepted segments, restored by decoding their last frames."""
         self._must_restore = False
-        codes = [segment.codes for segment in self.spoken if segment.codes.size]
-        if not codes:
+        if self._last_codes is None:
             return
         worker, context = self._pipeline.codec_worker, self._codec_context
         previous = None if context is None else worker.context_stream(context.numpy())
         self._stream = CodecStream(previous, self._stream, self._adaptation(len(self._results) - 1))
-        worker.prime(self._stream, np.concatenate(codes, axis=1)[:, -RESTORED_FRAMES:])
+        worker.prime(self._stream, self._last_codes)
 
     def _adaptation(self, segment: int) -> SpeakerAdaptation | None:
         """Return the adaptation to the speaker of a segment; None if it has several."""
@@ -460,15 +465,20 @@ class Request:
             self._begin_turn(segment=turn.segment, attempt=turn.attempt + 1, start=turn.start)
             return
         turn.accepted = True
-        self._stream, self._codec_context = turn.stream, turn.prompt.codec_context
+        self._stream = turn.stream
         text = self._segments[turn.segment].text
         stop_reason: StopReason = "length" if turn.stop is None or turn.stop == "loop" else turn.stop
         codes = np.stack(turn.codes, axis=1) if turn.codes else np.zeros((0, 0), np.int64)
-        self._accept(SpokenSegment(SegmentResult(text, stop_reason, turn.frames, turn.attempt), codes))
+        self._accept(SpokenSegment(SegmentResult(text, stop_reason, turn.frames, turn.attempt), codes), turn.prompt)
         self._must_restore = turn.frames < turn.submitted  # the stream has also decoded what was cut off
         self._continue()
 
-    def _accept(self, segment: SpokenSegment) -> None:
+    def _accept(self, segment: SpokenSegment, prompt: Prompt) -> None:
+        if not _is_same(self._codec_context, prompt.codec_context):
+            self._codec_context, self._last_codes = prompt.codec_context, None
+        if segment.codes.size:
+            codes = segment.codes if self._last_codes is None else np.hstack((self._last_codes, segment.codes))
+            self._last_codes = codes[:, -RESTORED_FRAMES:]
         self._accepted_frames += segment.result.frames
         if segment.result.stop_reason == "end" and segment.codes.size:
             self._conversation.append(segment.result.text, torch.from_numpy(segment.codes))

@@ -150,6 +150,15 @@ def test_turns_of_a_dialogue_sound_like_single_ones(engine: Engine, voice: Voice
     assert is_same_take(dialogue[-len(second) :], second)
 
 
+def test_continued_dialogue_sounds_as_if_it_had_not_been_interrupted(engine: Engine, voice: Voice) -> None:
+    """The codec's state after a speaker's turn does not depend on the turns of other speakers."""
+    voices = [voice, engine.encode_voice("Gb", [(SPEECH / "espeak_en_gb.flac", WORDS)]).voice]
+    text = "<|speaker:0|>A fox.<|speaker:1|>A dog.<|speaker:1|>A cat."
+    heard = assemble(whole := engine.speak(text, voices, SpeakOptions(0)))
+    rest = [chunk.samples for chunk in engine.speak(text, voices, SpeakOptions(0), spoken=whole.spoken[:2])]
+    assert is_same_take(np.concatenate(rest), heard[-sum(map(len, rest)) :])
+
+
 def test_language_changes_speech_and_unknown_ones_are_rejected(engine: Engine, voice: Voice) -> None:
     assert is_same_take(speak(engine, voice, language="de-AT"), speak(engine, voice, language="German"))
     assert not is_same_take(speak(engine, voice, language="de"), speak(engine, voice))
