@@ -86,6 +86,11 @@ def without_control_tokens(text: str) -> str:
     return _TOKEN_START.sub(" ", _CONTROL_TOKEN.sub(" ", text))
 
 
+def with_plain_line_ends(text: str) -> str:
+    """Replace all characters that end lines, such as those of word processors, by "\\n"."""
+    return _LINE_ENDS.sub("\n", text)
+
+
 def without_line_marks(text: str) -> str:
     """Remove marks of headings and quotations at the beginning of lines."""
     return _LINE_MARKS.sub("", text)
@@ -99,7 +104,7 @@ def blank_marks(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    text = _SOFT_HYPHEN.sub("", _LINE_ENDS.sub("\n", text))
+    text = _SOFT_HYPHEN.sub("", with_plain_line_ends(text))
     text = _UNSEEN.sub("", text.replace("\t", " "))
     for _ in range(_LINK_DEPTH):
         text = _LINK.sub(r"\1", text)

@@ -13,11 +13,12 @@ from engine.text.respelling import Respelling
 from engine.text.segmentation import Segment, Segmentation, last_speaker
 from engine.text.sentences import Span, ends_sentence, grapheme_ends, is_clause_end, sentences, word_ends
 from engine.text.splitting import written_size
-from engine.text.tags import is_speakable
+from engine.text.tags import SPEAKER_TAG, is_speakable
 
 MIN_CLAUSE_WORDS = 4  # a shorter clause is spoken together with the next one
 _WORD_START = 40  # characters of an unfinished word that are checked with the next piece
 _UNCLOSED_TAG = regex.compile(r"(?:\[[^\[\]\n]{0,80}|<(?:\|[a-z:0-9]{0,12}\|?)?)\Z")
+_LAST_SPEAKER_TAG = regex.compile(rf"(?:{SPEAKER_TAG.pattern}\s*)++\Z")
 
 
 class GrowingText:
@@ -99,6 +100,8 @@ class GrowingText:
             most, paused, finished = self._segmentation.max_bytes, self._paused, self._finished
             start = self._wordless
             end = len(self._pending) if finished else start + speakable_end(self._pending[start:], most, paused=paused)
+            if not finished and (tag := _LAST_SPEAKER_TAG.search(self._pending, start, end)):
+                end = tag.start()  # it begins the next turn
             text = self._pending[:end]
         if not finished and "[" not in text[start:] and not is_speakable(self.respell(text[start:]).spoken):
             self._wordless = end

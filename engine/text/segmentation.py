@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import regex
 
 from engine.errors import InvalidText
-from engine.text.clean import clean_text, join_wrapped
+from engine.text.clean import clean_text, join_wrapped, with_plain_line_ends
 from engine.text.pauses import split_pauses
 from engine.text.sentences import ends_sentence
 from engine.text.splitting import MAX_BYTES, line_ends_after, split_lines, written_size
@@ -60,6 +60,7 @@ class Segmentation:
 
         Raises InvalidText as `plan_segments` does.
         """
+        text = with_plain_line_ends(text)
         before = 0 if last is None else _line_ends_between(last, text)
         planned = []
         for segment in plan_segments(
@@ -80,7 +81,8 @@ class Segmentation:
 
 
 def _line_ends_between(last: Segment, text: str) -> int:
-    """Return the number of line ends between a segment and the text after it, where none is that of a wrapped line."""
+    """Return the number of line ends between a segment and the text after it: one at the end of a speaker turn, none at
+    that of a wrapped line."""
     following = text.lstrip()
     count = last.line_ends + text[: len(text) - len(following)].count("\n")
     if SPEAKER_TAG.match(following):

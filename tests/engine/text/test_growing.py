@@ -196,7 +196,7 @@ def test_no_text_is_lost_for_any_pieces(pieces: list[str]) -> None:
     assert letters(found) == letters(pieces)
 
 
-@pytest.mark.parametrize("pieces", ["words", "characters"])
+@pytest.mark.parametrize("pieces", ["words", "characters", "whole"])
 @pytest.mark.parametrize(
     "written",
     [
@@ -204,16 +204,18 @@ def test_no_text_is_lost_for_any_pieces(pieces: list[str]) -> None:
         "<|speaker:1|>Hello there my friend. [pause:1] How are you today? [pause:1] <|speaker:0|>[pause:1]I am fine.",
         "She stopped and looked at him, [whispers. very quietly] Come here.",
         "We shall wait for it now.\n[pause: 1.5]\nAnd then we go.",
-        "<|speaker:0|>Hello there.\n<|speaker:1|>\nAnd hello to you.\n<|speaker:0|>…\nGoodbye then.",
+        "<|speaker:0|>Hello there.\n<|speaker:1|>\nAnd hello to you.\n<|speaker:0|>Well…\nGoodbye then.",
         "<|speaker:0|>Well, yes <|speaker:1|>Oh no\n\n<|speaker:0|>Why",
         "Shopping\n\n- Milk\n- Eggs\n\nWe need both of them.\nToday, if you can.",
         "We went home at eight\nand slept until the morning. Good night.",
+        "<|speaker:0|>Hello there\n\n<|speaker:1|>\nAnd hello<|speaker:1|>\n\nAgain",
+        "Milk\u2028Eggs and butter\v\nBread. We need it.\r\rToday\r\nIf you can. \u2029\u2029And soon",
     ],
 )
 def test_tags_and_pauses_are_as_in_a_whole_text(written: str, pieces: str) -> None:
     segmentation = Segmentation(max_sentences=1, sentence_pause=0.25)
     text, found = GrowingText(segmentation), []
-    for piece in regex.findall(r"\S+\s*", written) if pieces == "words" else written:
+    for piece in {"words": regex.findall(r"\S+\s*", written), "characters": list(written), "whole": [written]}[pieces]:
         text.append(piece)
         found += text.take()
     text.finish()
