@@ -498,7 +498,7 @@ class Request:
         turn.words = aligned.words
         turn.cut(aligned.frames)
         self._pacer.withdrawn(codes.shape[1] - turn.frames, time.perf_counter())
-        if turn.words and turn.words[-1].start >= turn.frames:
+        if turn.words and turn.words[-1].start >= aligned.frames:
             turn.stop = "short"
 
     def _word_times(self, turn: Turn) -> tuple[WordTime, ...]:

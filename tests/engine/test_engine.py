@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import islice, pairwise
@@ -253,6 +253,28 @@ def test_repeated_text_is_cut_off(
     assert [segment.codes.shape[1] for segment in speech.spoken] == [first, second]
     assert frames == first + second == speech.result.frames
     assert all(chunk.start == before.start + len(before.samples) for before, chunk in itertools.pairwise(chunks))
+
+
+def test_word_that_a_cut_leaves_out_is_missing_although_more_audio_is_delivered(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Aligner:
+        def align(self, _prompt: Prompt, text: str, codes: torch.Tensor) -> Alignment:
+            return Alignment([AlignedWord("Two", 0, 0, 5), AlignedWord("words.", 4, 5, 5)], 5)
+
+    def cut(self: Turn, frames: int, usual: Callable[[Turn, int], None] = Turn.cut) -> None:
+        self.delivered = frames
+        usual(self, frames)
+
+    monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, aligner=Aligner()))
+    monkeypatch.setattr(Turn, "cut", cut)
+    monkeypatch.setattr(Turn, "push", lambda self, frame, end_index, push=Turn.push: push(
+        self, np.full_like(frame, end_index if self.frames == 12 else 1), end_index))  # fmt: skip
+    monkeypatch.setattr("engine.serving.turn.is_looping", lambda _codes: False)
+    for _ in (speech := engine.speak("Two words.", None, SpeakOptions(seed=3))):
+        pass
+    assert speech.result is not None
+    assert speech.result.stop_reason == "short"
 
 
 def test_segment_without_audio_keeps_its_place(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
