@@ -31,11 +31,12 @@ _TONES = regex.compile(r"[\u0300\u0301\u0303\u0309\u0323]")  # of Vietnamese: "h
 # dots of foreign names: "Zoë".
 _OPTIONAL = regex.compile(r"[\p{Cf}\u0640\u093c\u09bc\u0a3c]|(?<=[eiy])\u0308")
 _NASAL = regex.compile(r"[ङञणनम]\u094d(?=[क-ह])|ँ")  # "हिन्दी" and "हिंदी"
-# Letters of Arabic, Persian and Urdu that are typed in several ways, Romanian commas below for cedillas, and a Chinese
-# particle that keeps its form in traditional characters only.
-_ALIKE = str.maketrans(dict(zip("ىیےکةہھ\u0326著", "يييكههه\u0327着", strict=True)))
+# Letters of Arabic, Persian and Urdu that are typed in several ways, and Romanian commas below for cedillas.
+_ALIKE = str.maketrans(dict(zip("ىیےکةہھ\u0326", "يييكههه\u0327", strict=True)))
 _HAN = regex.compile(r"\p{Han}")
 _CHINESE = ("zh", "yue", "")  # an unknown language may be
+# Traditional characters that have a simplified form in some words only; letters are compared one by one.
+_SIMPLIFIED_IN_WORDS = str.maketrans("著瞭覆藉", "着了复借")
 _STOP_OF_ORDINAL = regex.compile(r"\.(?=[ºª])")
 
 
@@ -53,7 +54,7 @@ def plain_letters(text: str, language: str) -> str:
     if language == "vi" and (tones := "".join(_TONES.findall(letters))):
         letters = _TONES.sub("", letters) + tones
     if language in _CHINESE and _HAN.search(letters):
-        letters = _simplifier().convert(letters)
+        letters = _simplifier().convert(letters).translate(_SIMPLIFIED_IN_WORDS)
     figures = (str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in letters)
     return unicodedata.normalize("NFC", "".join(figures))
 
