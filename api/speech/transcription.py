@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from babel import Locale, UnknownLocaleError
 from fastapi import APIRouter, File, Form, Request, UploadFile
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, Response
 
@@ -36,8 +36,14 @@ EVENTS = "text/event-stream"
 TOO_LONG = "reference.too_long"  # key of the error, which advises on a clip of a voice
 NOT_TIMED = "timestamp_granularities: only “verbose_json” has the times of words; ask for it as the response_format."
 
+
+def _without_empty(values: Any) -> Any:
+    """Return a field's values without empty ones, which count as omitted."""
+    return [value for value in values if value != ""] if isinstance(values, list) else values
+
+
 Granularity = Literal["word", "segment"]
-Granularities = Annotated[list[Granularity], IN_LOWER_CASE]
+Granularities = Annotated[list[Granularity], IN_LOWER_CASE, BeforeValidator(_without_empty)]
 
 router = APIRouter(tags=["speech"])
 
@@ -120,7 +126,8 @@ async def create_transcription(
         ),
     ],
     granularities_without_brackets: Annotated[  # clients write the name of a list with or without brackets
-        Granularities, Form(alias="timestamp_granularities", default_factory=list, include_in_schema=False)
+        Granularities,
+        Form(alias="timestamp_granularities", default_factory=list, description="The same, without the brackets."),
     ],
     model: Annotated[str, Form(max_length=200, description="The recogniser, or one of OpenAI's names.")] = WHISPER,
     language: Annotated[
@@ -136,7 +143,8 @@ async def create_transcription(
     recogniser = context.app.recognition
     if not recogniser.ready:
         raise ModelNotFound(NOT_INSTALLED)
-    if not model.lower().startswith(OPENAI_MODELS) and model != await run_in_threadpool(lambda: recogniser.name):
+    name = model.lower()
+    if not name.startswith(OPENAI_MODELS) and name != await run_in_threadpool(lambda: recogniser.name.lower()):
         raise ModelNotFound(f"“{model}” does not transcribe here; ask for {', '.join(OPENAI_MODELS)}.")
     tag = language_tag(language)
     if not tag and language.strip().lower() not in ("", "auto"):
@@ -159,7 +167,7 @@ async def create_transcription(
             return PlainTextResponse(to_srt(_cues(heard)))
         case "vtt":
             return PlainTextResponse(to_vtt(_cues(heard)))
-        case _ if stream and not model.lower().startswith(WHISPER):
+        case _ if stream and not name.startswith(WHISPER):
             return Response(b"".join(_events(heard)), headers={"Cache-Control": "no-store"}, media_type=EVENTS)
         case "text":
             return PlainTextResponse(heard.text)

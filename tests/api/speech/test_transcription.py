@@ -101,9 +101,10 @@ def test_whisper_does_not_stream_as_at_openai(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("name", ["timestamp_granularities", "timestamp_granularities[]"])
+@pytest.mark.parametrize("model", ["Whisper-1", "Small"])
 @pytest.mark.usefixtures("languages")
-def test_choices_may_be_capitals_and_lists_have_no_brackets(client: httpx.Client, name: str) -> None:
-    asked = {"model": "Whisper-1", "response_format": "Verbose_JSON", name: "Word"}
+def test_choices_may_be_capitals_and_lists_have_no_brackets(client: httpx.Client, model: str, name: str) -> None:
+    asked = {"model": model, "response_format": "Verbose_JSON", name: ["Word", ""]}
     heard = client.post(URL, data=asked, files={"file": CLIP.read_bytes()}).json()
     assert [word["word"] for word in heard["words"]] == ["The", "rain"]
 
