@@ -180,9 +180,11 @@ async def left_before_audio(context: ApiContext, stream: EncodedSpeech, request:
     stream.watch(request.receive)
     try:
         await stream.begin()
-    finally:
-        if stream.gone or stream.failed:
-            context.app.engine.metrics.count("api", stream.usage, gone=stream.gone, failed=stream.failed)
+    except Exception:
+        _count(context, stream)
+        raise
+    if stream.gone:
+        _count(context, stream)
     return stream.gone
 
 
@@ -210,4 +212,8 @@ async def counted(
         raise
     finally:
         stream.close()
-        context.app.engine.metrics.count("api", stream.usage, gone=stream.gone, failed=stream.failed)
+        _count(context, stream)
+
+
+def _count(context: ApiContext, stream: EncodedSpeech) -> None:
+    context.app.engine.metrics.count("api", stream.usage, gone=stream.gone, failed=stream.failed)

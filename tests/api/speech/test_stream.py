@@ -1,15 +1,23 @@
 """Encoded speech in which the model repeats a segment, with a fake engine."""
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
+from api.speech.delivery import respond
 from api.speech.stream import EncodedSpeech, SpokenWord, Usage
 from engine.audio import to_int16
 from engine.audio.output.stream import StreamEncoder
 from engine.engine import SpeakOptions
+from engine.errors import InvalidInput
 from engine.request import AudioChunk, WordTime
+from studio.engines.speech_metrics import SpeechMetrics
 from tests.support.fake_engine import FRAME, SAMPLE_RATE, FakeSpeech, Script, buzz
 from tests.support.looping import run
+from tests.support.waiting import until
 
 FIRST, SECOND = 17, 10  # frames of the two segments
 TEXT = f"{'a' * 11} {'b'}. {'c' * 8}."
@@ -82,3 +90,23 @@ def test_first_word_does_not_start_at_minus_zero(monkeypatch: pytest.MonkeyPatch
     _, usage, (word,) = run(lambda: spoken(as_whole=False))
     assert usage.seconds < chunks * length / SAMPLE_RATE
     assert str(word.start) == "0.0"
+
+
+def test_speech_that_fails_before_its_response_begins_is_counted_once() -> None:
+    """Its first audio was ready, so the error is one of the response."""
+    metrics = SpeechMetrics()
+    context: Any = SimpleNamespace(app=SimpleNamespace(engine=SimpleNamespace(metrics=metrics)))
+    request: Any = SimpleNamespace(receive=asyncio.Event().wait)
+
+    async def fail() -> None:
+        speech = Spoken(TEXT, SpeakOptions(), Script(fail_after=1, failure=InvalidInput("It fails.")))
+        stream = EncodedSpeech(speech, StreamEncoder("pcm", SAMPLE_RATE), Usage(len(TEXT)))
+        until(lambda: stream.failed)  # blocks the event loop, as a busy one is
+        response: Any = await respond(context, stream, request, {})
+        with pytest.raises(InvalidInput):
+            [part async for part in response.body_iterator]
+
+    run(fail)
+    counts = {sample.name: sample.value for each in metrics.collect() for sample in each.samples
+              if sample.labels["front_end"] == "api"}  # fmt: skip
+    assert (counts["reprise_speeches_total"], counts["reprise_speeches_failed_total"]) == (1, 1)
