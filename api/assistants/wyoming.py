@@ -11,12 +11,14 @@ keys: anyone who reaches the port can use the voices of the command line.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
@@ -25,7 +27,7 @@ from wyoming.error import Error
 from wyoming.event import Event, Eventable
 from wyoming.info import Attribution, Describe, Info, TtsProgram, TtsVoice
 from wyoming.ping import Ping, Pong
-from wyoming.server import AsyncEventHandler, AsyncServer, AsyncStdioServer
+from wyoming.server import AsyncEventHandler, AsyncServer, AsyncStdioServer, AsyncUnixServer
 from wyoming.tts import (
     Synthesize,
     SynthesizeChunk,
@@ -240,10 +242,22 @@ async def check_address(server: AsyncServer) -> None:
 
 async def _listen(server: AsyncServer, handler: Callable[..., AsyncEventHandler]) -> None:
     try:
+        if isinstance(server, AsyncUnixServer):
+            await _check_unused(server.socket_path)
         await server.start(handler)
     except OSError as error:
         why = _reason(error)
         raise InvalidOption(f"Wyoming cannot be served at this address ({why}); choose another by --uri.") from error
+
+
+async def _check_unused(path: Path) -> None:
+    """Raise OSError if a server listens at a path, or it is another file: starting a server deletes what is there."""
+    if path.exists() and not path.is_socket():
+        raise OSError(errno.EEXIST, "")
+    with suppress(FileNotFoundError, ConnectionRefusedError):  # the socket of a server that has ended can be replaced
+        _, writer = await asyncio.open_unix_connection(path)
+        writer.close()
+        raise OSError(errno.EADDRINUSE, "")
 
 
 def _reason(error: OSError) -> str:

@@ -26,7 +26,7 @@ from wyoming.tts import (
     SynthesizeVoice,
 )
 
-from api.assistants.wyoming import create_server, serve
+from api.assistants.wyoming import check_address, create_server, serve
 from api.context import ApiContext
 from app import main
 from engine.errors import InvalidOption
@@ -246,3 +246,23 @@ def test_command_serves_until_its_input_ends(tmp_path: Path, monkeypatch: pytest
 def test_invalid_address_is_rejected() -> None:
     with pytest.raises(InvalidOption, match="not a valid address to serve at"):
         create_server("http://127.0.0.1:10200")
+
+
+def test_unix_socket_in_use_and_other_files_are_left(tmp_path: Path) -> None:
+    path = tmp_path / "wyoming"
+    server = create_server(f"unix://{path}")
+
+    async def check() -> None:
+        path.write_text("kept")
+        with pytest.raises(InvalidOption, match="File exists"):
+            await check_address(server)
+        assert path.read_text() == "kept"
+        path.unlink()
+        other = await asyncio.start_unix_server(lambda _reader, writer: writer.close(), path)
+        with pytest.raises(InvalidOption, match="already in use"):
+            await check_address(server)
+        assert path.is_socket()
+        other.close()
+        await check_address(server)  # the socket of a server that has ended is replaced
+
+    run(check)
