@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -45,6 +46,7 @@ ROUTERS = (
 )
 OPENAPI = "/v1/openapi.json"
 GRADIO = "/v1/gradio"
+_JOINED = re.compile(r"//+v1/+|/v1//+")
 MCP_PATH = "/mcp"
 DESCRIPTION = "Speech in cloned voices: OpenAI's speech operations, with a seed, clips of voices, and more formats."
 
@@ -75,19 +77,23 @@ def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] 
         api.add_route(MCP_PATH, _mcp_endpoint(context), methods=["POST"], include_in_schema=False)
     api.mount(GRADIO, _GradioEndpoints(context))
     api.router.routes.append(WebSocketRoute("/{path:path}", _no_web_socket))
-    return _without_final_slash(
+    return _with_plain_slashes(
         _head_like_get(RequestIdMiddleware(MetricsMiddleware(AccessMiddleware(api, access, is_local), context.metrics)))
     )
 
 
-def _without_final_slash(app: ASGIApp) -> ASGIApp:
-    """Answer a path with a final slash like the path without it. A redirect would lose the body with many clients.
+def _with_plain_slashes(app: ASGIApp) -> ASGIApp:
+    """Answer a path with a final slash, or with further slashes around /v1, like the path without them.
 
-    An encoded slash belongs to a name. Gradio has its own paths.
+    Clients join paths to base URLs that end in a slash. A redirect would lose the body with many of them. An encoded
+    slash belongs to a name. Gradio has its own paths.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")  # the start and the end of the application have none
+        if joined := _JOINED.match(path):
+            path = f"/v1/{path[joined.end() :]}"
+            scope = {**scope, "path": path}
         if (scope.get("raw_path") or b"").endswith(b"/") and not path.startswith(f"{GRADIO}/"):
             scope = {**scope, "path": path.removesuffix("/")}
         await app(scope, receive, send)
@@ -96,9 +102,9 @@ def _without_final_slash(app: ASGIApp) -> ASGIApp:
 
 
 def _head_like_get(app: ASGIApp) -> ASGIApp:
-    """Answer HEAD like GET, since some programs look so whether a server responds. The server sends no body then.
+    """Answer HEAD like GET, since some programs check with it whether a server responds. uvicorn sends no body then.
 
-    Gradio streams without end.
+    Not below Gradio's path, where GET may stream without end.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -45,10 +45,17 @@ def test_final_slash_changes_nothing(client: httpx.Client, method: str, path: st
     assert [client.request(method, each, headers=headers).status_code for each in (path, f"{path}/")] == [status] * 2
 
 
+@pytest.mark.parametrize("joined", ["//v1/models", "/v1//models", "//v1//models/"])
+def test_base_url_may_end_in_a_slash(client: httpx.Client, server: Server, joined: str) -> None:
+    """Many clients join it to a path that begins with one."""
+    assert client.get(f"{server.url}{joined}").json() == client.get("/v1/models").json()
+
+
 def test_lists_with_a_final_slash_need_no_key_either(client: httpx.Client, server: Server) -> None:
     with server.key():
         assert client.get("/v1/audio/voices/").status_code == 200
         assert client.get("/v1/audio/voices/Adam/").status_code == 401
+        assert client.get(f"{server.url}//v1//models").status_code == 401
 
 
 def test_other_servers_start_and_end_the_application(server: Server) -> None:

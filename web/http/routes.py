@@ -50,7 +50,7 @@ _ROUTES = (
     _route(_GET, rf"{re.escape(PATH_PREFIX)}[\w.-]{{1,2000}}", "file"),
 )
 # The API's application does its own routing, and refuses the methods that it does not have.
-_API_ROUTES = (_route(None, r"/v1(/.*)?|(/audio/voices|/mcp|/health(/live|/ready)?|/metrics)/?", "api"),)
+_API_ROUTES = (_route(None, r"/+v1(/.*)?|(/audio/voices|/mcp|/health(/live|/ready)?|/metrics)/?", "api"),)
 _ACCOUNTS = (
     _route(("POST",), r"/login/?", "login"),
     _route(("GET",), r"/logout", "logout"),
