@@ -308,7 +308,7 @@ class Request:
         self._turns_begun = 0
         self._stream: CodecStream | None = None  # of the last accepted turn
         self._codec_context: Tensor | None = None  # of its prompt
-        self._last_codes: NDArray[np.int64] | None = None  # of the accepted turns after this context, `[K, T]`
+        self._last_codes: NDArray[np.int64] | None = None  # the last ones of the accepted turns after it `[K, T]`
         self._must_restore = bool(spoken)  # whether `_stream` is not in the state after the accepted turns
         self._first_audio: tuple[float, FirstAudioTimings] | None = None
         self._frames = 0  # in the take so far

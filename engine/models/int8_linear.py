@@ -52,7 +52,8 @@ class Int8Linear(nn.Module):
         whole = rows / scales
         first = whole.round()
         second = (whole - first).mul_(_parts)
-        # A row that is not finite has only zeros here and NaN as its scale, so that it spoils no other row.
+        # A row that is not finite has only zeros here, and NaN or infinity as its scale: its results are NaN, and it
+        # spoils no other row.
         halves = torch.cat((first, second, self._extremes)).nan_to_num_()
         products = torch.ops.quantized.linear_dynamic(halves, self.packed, self._reduced)
         out: Tensor = torch.add(products[:count], products[count : 2 * count], alpha=1 / _PARTS).mul_(scales)

@@ -36,9 +36,8 @@ class FoldableRMSNorm(RMSNorm):
     def __init__(self, dim: int, eps: float) -> None:
         super().__init__(dim, eps)
         self._dim, self._folded = dim, False
-        self._eps = torch.tensor(
-            eps, dtype=torch.float32, device="cpu"
-        )  # has a value even while parameters are created on the meta device
+        # Has a value even while parameters are created on the meta device.
+        self._eps = torch.tensor(eps, dtype=torch.float32, device="cpu")
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dtype != torch.float32 or x.device.type != "cpu":

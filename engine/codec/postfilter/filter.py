@@ -64,9 +64,8 @@ class Postfilter:
         self._low = (frequencies >= _LOW) & (frequencies <= _MIDDLE)
         self._high = (frequencies >= _LOW) & (frequencies <= _HIGH)
         self._weights = _window(_AROUND) / _window(_AROUND).sum()
-        self._turns = (
-            -2j * math.pi * torch.arange(self._half + 1, dtype=torch.float32) / self.envelope.transform
-        )  # of a sample's delay
+        bins = torch.arange(self._half + 1, dtype=torch.float32)
+        self._turns = -2j * math.pi * bins / self.envelope.transform  # of a sample's delay
         self._between = torch.arange(self.hop, dtype=torch.float32) / self.hop
 
     def adaptation(self, clip: Tensor, copy: Tensor) -> SpeakerAdaptation | None:
