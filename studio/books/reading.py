@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from engine.errors import InvalidText
 from engine.text.tags import is_speakable
@@ -24,6 +25,9 @@ SUFFIXES = (".epub", ".docx", ".pdf")
 SECONDS = 90.0  # until a reader is stopped
 MAX_CHARACTERS = 400_000  # of a script
 MAX_PARAGRAPHS = 4_000
+MAX_DIRECTORY = 2 << 20  # bytes of the directory of a ZIP file whose kind is detected by its members
+_ZIP_END, _ZIP64_LOCATOR = re.compile(rb"PK\x05\x06(?=.{8}(.{4}))", re.DOTALL), b"PK\x06\x07"
+_ZIP_TAIL = 66_000  # bytes from these on, with the longest comment
 ROOT = Path(__file__).parents[2]
 
 
@@ -44,11 +48,25 @@ def book_kind(path: Path) -> BookKind | None:
 
 def _by_members(path: Path) -> BookKind | None:
     try:
-        with zipfile.ZipFile(path) as archive:
-            names = set(archive.namelist())
+        with path.open("rb") as file:
+            if not _has_short_directory(file):
+                return None
+            with zipfile.ZipFile(file) as archive:
+                names = set(archive.namelist())
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         return None
     return "docx" if "word/document.xml" in names else "epub" if "META-INF/container.xml" in names else None
+
+
+def _has_short_directory(file: BinaryIO) -> bool:
+    """Whether the directory of a ZIP file is short, by all records at the file's end that may tell its size.
+
+    A longer one takes this process seconds and hundreds of megabytes.
+    """
+    file.seek(max(0, file.seek(0, 2) - _ZIP_TAIL))
+    tail = file.read()
+    sizes = (int.from_bytes(found[1], "little") for found in _ZIP_END.finditer(tail))
+    return _ZIP64_LOCATOR not in tail and all(size <= MAX_DIRECTORY for size in sizes)
 
 
 def _by_suffix(path: Path) -> BookKind | None:

@@ -1,5 +1,6 @@
 """Books are read as scripts with chapters; hostile files raise an error within bounds of memory and time."""
 
+import zipfile
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -306,3 +307,18 @@ def test_book_is_read_in_a_bounded_process(tmp_path: Path) -> None:
         read_book(path, "epub")
     with mock.patch.object(reading, "SECONDS", 0.01), pytest.raises(InvalidText, match="too much memory or time"):
         read_book(path, "epub")
+
+
+@pytest.mark.parametrize("comment", [b"", b"A comment."])
+def test_members_of_a_long_directory_are_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comment: bytes
+) -> None:
+    """A ZIP file of 44 MB can list a million members, which takes ten seconds and 360 MB."""
+    path = tmp_path / "book"
+    with zipfile.ZipFile(path, "w") as book:
+        book.writestr("META-INF/container.xml", CONTAINER)
+        book.comment = comment
+    assert book_kind(path) == "epub"
+    monkeypatch.setattr(reading, "MAX_DIRECTORY", 50)
+    assert book_kind(path) is None
+    assert book_kind(path.rename(tmp_path / "book.epub")) == "epub"
