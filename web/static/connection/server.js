@@ -1,8 +1,9 @@
 // The page's connection to its server. It dispatches events on the document: `reprise:gone`; `reprise:back`, whose detail
-// says whether the server is a new process; `reprise:reload` before a page that the server refuses reloads itself, which
-// components with unsaved work cancel; and `reprise:useless` if such a page stays.
+// says whether the server is a new process; and `reprise:useless` if the server refuses the page, which does not reload
+// itself because it has unsaved data or has just done so.
 
 import { LatestAnswers } from "./latest_answers.js";
+import { hasUnsaved } from "./leaving.js";
 import { ServerWatch } from "./server_watch.js";
 import { Transport } from "./transport.js";
 
@@ -35,7 +36,7 @@ function back(now, before) {
 
 // Called when the page is of another version, or its user has to log in again.
 function useless() {
-  if (announce("reload") && !justReloaded()) location.reload();
+  if (!hasUnsaved() && !justReloaded()) location.reload();
   else announce("useless");
 }
 
@@ -44,9 +45,8 @@ function justReloaded() {
   return performance.getEntriesByType("navigation")[0]?.type === "reload" && performance.now() < RELOADED;
 }
 
-// Dispatches an event. Returns false if a listener cancelled it.
 function announce(event, detail) {
-  return document.dispatchEvent(new CustomEvent(`reprise:${event}`, { detail, cancelable: true }));
+  document.dispatchEvent(new CustomEvent(`reprise:${event}`, { detail }));
 }
 
 // Why an event of the queue has just failed, as the key of a sentence.

@@ -49,7 +49,6 @@ class Recorder {
     watch("value", () => this.accept(props.value));
     document.addEventListener("reprise:playing", () => this.trim.hush());
     document.addEventListener("reprise:back", ({ detail }) => this.recover(detail.anew));
-    document.addEventListener("reprise:reload", (event) => this.view.unsaved && event.preventDefault());
     document.addEventListener("reprise:saved", ({ detail }) => this.clearSaved(detail.paths));
     document.addEventListener("reprise:forgotten", () => this.removeAll());
     setInterval(() => this.keepFiles(), KEEP_EVERY);

@@ -222,6 +222,12 @@ export class CardView {
     this.saving = setTimeout(() => this.parts.text.value.trim() && this.write(), SAVE_AFTER);
   }
 
+  // Whether the server has not stored the text that the field shows.
+  get edited() {
+    const text = this.parts?.text.value ?? "";
+    return text.trim() !== "" && text !== this.card.text;
+  }
+
   write() {
     clearTimeout(this.saving);
     const text = this.parts.text.value;

@@ -9,6 +9,7 @@ import { sent } from "./fields.js";
 import { RequestQueue } from "./request_queue.js";
 import { ScriptView } from "./script_view.js";
 import { answer, copyLink, named } from "../draft/deep_links.js";
+import { draft } from "../draft/page_draft.js";
 import { server } from "../connection/server.js";
 import { button, create, isShown } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
@@ -25,6 +26,7 @@ import { inEnglish, pageLanguage, words } from "../ui/words.js";
 const PAGE = Math.random().toString(36).slice(2); // with a request's number, identifies the request: sent twice, it is performed once
 const OPEN_KEY = "reprise.script";
 const ALONG_KEY = "reprise.along";
+const EDITS = "script-edits"; // in the draft
 const QUICK = 1_000; // ms between polls while the script is being spoken
 const SLOW = 15_000; // while nothing happens here: another page may change it
 const LIST = 5_000; // while any script of the list is being spoken
@@ -76,7 +78,10 @@ class ScriptEditor {
       if (!this.lost) this.say(""); // it is about the script
       this.close();
     });
-    whenLeaving(() => this.view.writeFocused());
+    whenLeaving(() => {
+      this.view.writeFocused();
+      this.keepEdits();
+    });
     const { apart, name } = this.view;
     name.addEventListener("change", () => this.enter(name, "rename", { id: this.script.id, name: name.value }));
     on("speak", "click", () => this.speak());
@@ -237,6 +242,7 @@ class ScriptEditor {
     const answer = await this.ask("open");
     const found = Boolean(answer) && !answer.gone;
     if (this.script?.id !== id) return found;
+    this.saveKept();
     if (quiet && !answer) this.say(""); // it was discarded elsewhere
     else if (message) this.say(message);
     this.view.cast.open = castOf(this.script?.list ?? []).length > 1 && !this.script.head.done; // casting is the first thing to do
@@ -315,6 +321,23 @@ class ScriptEditor {
   }
 
   // ---- cards
+
+  // Keeps the texts that the server has not stored: it may be gone, or refuse this page.
+  keepEdits() {
+    const others = Object.entries(draft.values[EDITS] ?? {}).filter(([id]) => !this.view.views.has(id));
+    draft.keep({ [EDITS]: { ...Object.fromEntries(others), ...this.view.edits } });
+  }
+
+  // Saves texts that were kept when the page was left, unless the card's text has changed since.
+  saveKept() {
+    const kept = { ...draft.values[EDITS] };
+    for (const card of this.script.list) {
+      const { text, stored } = kept[card.id] ?? {};
+      delete kept[card.id];
+      if (stored === card.text) this.act("edit", card, { text });
+    }
+    draft.keep({ [EDITS]: kept });
+  }
 
   async act(what, card, values = {}) {
     if (what === "redo" && this.listening.on) window.reprisePlayer.wake();

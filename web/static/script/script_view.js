@@ -62,6 +62,12 @@ export class ScriptView {
     if (node?.view?.parts) node.view.write();
   }
 
+  // The texts that the server has not stored, { text, stored } by the card's id. stored: the server's text.
+  get edits() {
+    const edited = [...this.views.values()].filter((view) => view.edited);
+    return Object.fromEntries(edited.map(({ card, parts }) => [card.id, { text: parts.text.value, stored: card.text }]));
+  }
+
   isDeleted(id) {
     return isDeleted(this.views.get(id).node);
   }
