@@ -1,5 +1,6 @@
 """Helpers that use the page in a browser."""
 
+import base64
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -197,6 +198,19 @@ def upload(page: Page, *files: Path) -> None:
     """Add clips to the new voice, and wait until they are ready."""
     page.locator(".rp-file").set_input_files(files)
     expect(page.locator(".rp-say")).to_contain_text(f"{files[-1].name} is ready.")
+
+
+def drop(target: Locator, file: Path) -> None:
+    """Drop a file onto an element."""
+    dropped = target.page.evaluate_handle(
+        """([name, data]) => {
+            const dropped = new DataTransfer();
+            dropped.items.add(new File([Uint8Array.from(atob(data), (byte) => byte.charCodeAt(0))], name));
+            return dropped;
+        }""",
+        [file.name, base64.b64encode(file.read_bytes()).decode()],
+    )
+    target.dispatch_event("drop", {"dataTransfer": dropped})
 
 
 def begin_recording(page: Page, tenths: int = 3, button: str = "Record") -> None:

@@ -46,6 +46,15 @@ function offerFiles({ target }, accept) {
   if (upload) upload.previousElementSibling.accept = accept;
 }
 
+// Has Gradio's upload button take a file that is dropped on the tab. Of several, it takes the first.
+function takeDropped({ files }) {
+  const one = new DataTransfer();
+  one.items.add(files[0]);
+  const input = document.querySelector("#rp-script-upload").previousElementSibling;
+  input.files = one.files;
+  input.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
 class ScriptEditor {
   constructor({ element, props, trigger, watch }) {
     this.element = element;
@@ -67,6 +76,7 @@ class ScriptEditor {
     });
     this.ready = { of: null, sound: null }; // the sound of the next card
     this.wire();
+    this.acceptDrops(document.querySelector("#rp-tab-script"));
     watch("value", () => this.receive(props.value));
     if (props.value?.show) this.receive(props.value); // a script that was created before this tab was first shown
     this.later();
@@ -111,6 +121,17 @@ class ScriptEditor {
       this.view.sounds(null);
       this.listening.stopped(detail.id, detail.reason);
       this.tell();
+    });
+  }
+
+  // Files become scripts while no script is open.
+  acceptDrops(tab) {
+    const offers = ({ dataTransfer }) => !this.script && dataTransfer.types.includes("Files");
+    tab.addEventListener("dragover", (event) => offers(event) && event.preventDefault());
+    tab.addEventListener("drop", (event) => {
+      if (!offers(event)) return;
+      event.preventDefault();
+      if (event.dataTransfer.files.length) takeDropped(event.dataTransfer);
     });
   }
 

@@ -1,6 +1,5 @@
 """The New voice tab in a browser: files, the doctor and consent; recordings are in test_saving_a_voice.py."""
 
-import base64
 import io
 import os
 import re
@@ -20,7 +19,7 @@ from tests.support.fake_engine import FakeEngine
 from tests.support.waiting import until
 from tests.web.stage import PLAIN_HTTP_HOST
 from tests.web.tabs.new_voice.test_clip_server import FORMATS, encode_clip
-from tests.web.visiting import SERIOUS, picker, upload, violations, visit
+from tests.web.visiting import SERIOUS, drop, picker, upload, violations, visit
 from web.folders import LOCK
 from web.tabs.new_voice.clips import MAX_CLIPS
 from web.ui.i18n import Translations
@@ -127,20 +126,6 @@ def without_duration(webm: bytes) -> bytes:
     return file.getvalue()
 
 
-def drop(page: Page, file: Path) -> None:
-    """Drop the file onto the recorder."""
-    dropped = page.evaluate_handle(
-        """([name, data]) => {
-            const dropped = new DataTransfer();
-            dropped.items.add(new File([Uint8Array.from(atob(data), (byte) => byte.charCodeAt(0))], name));
-            return dropped;
-        }""",
-        [file.name, base64.b64encode(file.read_bytes()).decode()],
-    )
-    page.locator(".rp-clip").dispatch_event("drop", {"dataTransfer": dropped})
-    expect(page.locator(".rp-say")).to_contain_text(f"{file.name} is ready.")
-
-
 def outline(page: Page) -> np.ndarray:
     """Return the painted share of each column of the waveform, 0 to 1, and clear it, so that it is not read twice."""
     columns: list[float] = page.evaluate("""async () => {
@@ -218,7 +203,8 @@ def save_each_format(page: Page, library: VoiceLibrary, folder: Path) -> None:
             expect(lines).to_have_count(MAX_CLIPS)
             page.get_by_role("button", name=f"Remove memo.{SUPPORTED[0]}").click()
         if kind == "mp3":
-            drop(page, file)
+            drop(page.locator(".rp-clip"), file)
+            expect(say).to_contain_text(f"{file.name} is ready.")
         elif kind == "flac":
             page.locator(".rp-file").set_input_files([folder / "diary.wav", file])
             expect(lines).to_have_count(2)
