@@ -5,11 +5,17 @@ import { remember, remembered } from "../ui/remember.js";
 import { words } from "../ui/words.js";
 
 const KEY = "reprise.loudness";
-const CHOICES = { "": "player.loudness_own", 16: "player.loudness_podcast", 20: "player.loudness_book", 23: "player.loudness_broadcast" };
+// A Map, because objects put keys that are numbers first.
+const CHOICES = new Map([
+  ["", "player.loudness_own"],
+  ["16", "player.loudness_podcast"],
+  ["20", "player.loudness_book"],
+  ["23", "player.loudness_broadcast"],
+]);
 
 function chosen() {
   const value = remembered(KEY) ?? "";
-  return value in CHOICES ? value : "";
+  return CHOICES.has(value) ? value : "";
 }
 
 function choose(value) {
@@ -19,7 +25,7 @@ function choose(value) {
 
 // A labelled select. All selects on the page show the same choice. changed(): called when it changes.
 export function loudnessChoice(changed = () => {}) {
-  const options = Object.entries(CHOICES).map(([value, key]) => create("option", { value, text: words(key) }));
+  const options = [...CHOICES].map(([value, key]) => create("option", { value, text: words(key) }));
   const show = () => {
     select.value = chosen();
     changed();
