@@ -192,9 +192,9 @@ class Recorder {
     return this.pending;
   }
 
-  // Why no other clip can be added, "" if one can.
+  // Why no other clip can be added, "" if one can. instead: the clip that it replaces, unless that was removed.
   noRoom(instead = null) {
-    return instead || !this.clips.full ? "" : this.refuse(words("clip.enough", { number: MAX_CLIPS }));
+    return this.clips.list.includes(instead) || !this.clips.full ? "" : this.refuse(words("clip.enough", { number: MAX_CLIPS }));
   }
 
   // more: properties of the Clip. Resolves to the reason why the file was refused, else "".
