@@ -271,11 +271,13 @@ def test_version_is_shown(run: Run) -> None:
 
 
 def test_taken_port_of_wyoming_is_refused_before_a_model_is_loaded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a thread, because Playwright's event loop may be running in this one."""
     monkeypatch.setattr(CommandContext, "services", None)
-    with socket.socket() as taken:
+    with socket.socket() as taken, ThreadPoolExecutor(1) as thread:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        assert_rejected(run("wyoming", "--uri", f"tcp://127.0.0.1:{taken.getsockname()[1]}"), "Address already in use")
+        refused = thread.submit(run, "wyoming", "--uri", f"tcp://127.0.0.1:{taken.getsockname()[1]}").result()
+        assert_rejected(refused, "Address already in use")
 
 
 def test_outputs_replace_only_files_of_the_same_kind(run: Run) -> None:
