@@ -249,7 +249,8 @@ def test_text_is_read_from_standard_input(run: Run) -> None:
     assert run("speak", "Good morning, Zoë.", *options, "a.wav").exit_code == 0
     spoken = run("speak", "-", *options, "b.wav", input="Good morning, Zoë.\n".encode())
     assert spoken.exit_code == 0, spoken.stderr
-    assert soundfile.read("a.wav")[0].tolist() == soundfile.read("b.wav")[0].tolist()
+    one, other = (soundfile.read(file, dtype="int16")[0].astype(int) for file in ("a.wav", "b.wav"))
+    np.testing.assert_allclose(one, other, atol=1)  # chunks of other sizes may round differently
     assert_rejected(run("speak", "-", *options, "c.wav", input=b""), "The text is empty")
     assert_rejected(run("speak", "-", *options, "c.wav", input=b"%PDF-1.7"), "PDF")
     assert not Path("c.wav").exists()
