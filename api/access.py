@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -86,9 +85,7 @@ class AccessMiddleware:
             return
         scope["state"] = {**scope.get("state", {}), CALLER: caller}
         if scope["type"] == "http":
-            receive = _bounded(
-                receive, most, math.inf if content_type(HTTPConnection(scope)) in _BINARY else MAX_VALUES
-            )
+            receive = _bounded(receive, most, count=content_type(HTTPConnection(scope)) not in _BINARY)
         await self._app(scope, receive, send)
 
     async def _admit(self, scope: Scope, headers: Headers) -> Caller:
@@ -121,8 +118,11 @@ def values_in(text: str | bytes) -> int:
     return sum(map(text.count, "[{,")) if isinstance(text, str) else sum(map(text.count, b"[{,"))
 
 
-def _bounded(receive: Receive, most: int, most_values: float) -> Receive:
-    """Return a `receive` that raises HTTPException if the body is too large or stops arriving."""
+def _bounded(receive: Receive, most: int, *, count: bool) -> Receive:
+    """Return a `receive` that raises HTTPException if the body is too large or stops arriving.
+
+    most: bytes. count: whether the body's values are limited, too.
+    """
     size, values, complete = 0, 0, False
 
     async def bounded() -> Message:
@@ -137,8 +137,8 @@ def _bounded(receive: Receive, most: int, most_values: float) -> Receive:
         size += len(message.get("body", b""))
         if size > most:
             raise HTTPException(413, _sentence(most))
-        values += values_in(message.get("body", b""))
-        if values > most_values:
+        values += values_in(message.get("body", b"")) if count else 0
+        if values > MAX_VALUES:
             raise HTTPException(413, f"The request has more than {MAX_VALUES:,} values. Send less.")
         complete = not message.get("more_body", False)
         return message

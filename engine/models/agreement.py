@@ -46,9 +46,7 @@ def step_difference(
     edges = sorted({min(position, count - 1) for position in (*_POSITIONS, count - 1)}, reverse=True)
     positions = list(islice(cycle(edges), rows or len(edges)))
     held = [_random_cache(stack, 1 if one_layer else config.n_layer, len(positions), count) for _ in range(2)]
-    x = torch.randn(len(positions), 1, config.dim, generator=chance, dtype=torch.float32, device=weight.device).to(
-        weight.dtype
-    )
+    x = _random((len(positions), 1, config.dim), weight, chance)
     views = [view(_over_layers(cache, config.n_layer), positions) for cache in held]
     plain, other = stack.run_plain(x, views[0]), run(x, views[1])
     return largest(relative_difference(plain, other), _cache_difference(held, range(len(positions)), positions))
@@ -63,9 +61,7 @@ def prompt_difference(stack: Transformer, view: Callable[[KVCache, int, Sequence
     weight, slot = stack.norm.weight, 1
     positions = range(5, min(29, stack.config.max_seq_len))
     chance = torch.Generator(weight.device).manual_seed(0)
-    x = torch.randn(
-        1, len(positions), stack.config.dim, generator=chance, dtype=torch.float32, device=weight.device
-    ).to(weight.dtype)
+    x = _random((1, len(positions), stack.config.dim), weight, chance)
     held = [_random_cache(stack, stack.config.n_layer, slot + 1, positions.stop) for _ in range(2)]
     plain = stack.run_plain(x, ContiguousView(held[0], positions.start, slot))
     other = stack.run_plain(x, view(held[1], slot, positions))
@@ -78,9 +74,7 @@ def frame_difference(stack: FastStack, run: StepBackend) -> float:
     `run`."""
     weight, rows, sizes = stack.norm.weight, 2, (2, 1)
     chance = torch.Generator(weight.device).manual_seed(0)
-    x = torch.randn(rows, sum(sizes), stack.config.dim, generator=chance, dtype=torch.float32, device=weight.device).to(
-        weight.dtype
-    )
+    x = _random((rows, sum(sizes), stack.config.dim), weight, chance)
     growing, framed = GrowingView(stack.config.n_layer), FrameView(stack.new_cache(rows, stack.num_codebooks))
     plain = [stack.run_plain(part, growing) for part in x.split(sizes, dim=1)]
     other = [run(part, framed) for part in x.split(sizes, dim=1)]
@@ -92,13 +86,13 @@ def head_difference(stack: Transformer, multiply: HeadBackend) -> float:
     """Return the relative difference of a head's products, plain and by `multiply`."""
     weight = stack.norm.weight
     chance = torch.Generator(weight.device).manual_seed(0)
-    x, head = (
-        torch.randn(*size, stack.config.dim, generator=chance, dtype=torch.float32, device=weight.device).to(
-            weight.dtype
-        )
-        for size in ((2, 1), (_OUTPUTS,))
-    )
+    x, head = (_random((*size, stack.config.dim), weight, chance) for size in ((2, 1), (_OUTPUTS,)))
     return relative_difference(linear(stack.norm(x), head), multiply(x, head))
+
+
+def _random(shape: tuple[int, ...], weight: Tensor, chance: torch.Generator) -> Tensor:
+    """Return normal values, drawn in fp32 whatever torch's default is, in the dtype and on the device of a weight."""
+    return torch.randn(shape, generator=chance, dtype=torch.float32, device=weight.device).to(weight.dtype)
 
 
 def _random_cache(stack: Transformer, layers: int, slots: int, positions: int) -> KVCache:
