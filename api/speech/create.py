@@ -21,6 +21,8 @@ from engine.text import GrowingText
 from studio.access import Caller
 from studio.speech_service import VoiceChoice
 
+EVENTS = "text/event-stream"
+
 router = APIRouter(tags=["speech"])
 
 _SCHEMA = inline_schema(SpeechRequest)
@@ -33,7 +35,7 @@ _REQUEST_BODY = {
 _SPEECH: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Audio, or server-sent events with audio in base64, while it is made.",
-        "content": {**BINARY, "text/event-stream": {"schema": {"type": "string"}}},
+        "content": {**BINARY, EVENTS: {"schema": {"type": "string"}}},
     },
     **documented(404, 408, 413, 415),
 }
@@ -58,7 +60,7 @@ async def create_speech(request: Request) -> Response:
     stream = await begin_speech(context, caller, asked, clip, as_whole=not in_parts)
     headers = speech_headers(stream)
     if asked.stream_format == "sse":
-        return await respond(context, stream, request, headers, _events(stream), "text/event-stream")
+        return await respond(context, stream, request, headers, _events(stream), EVENTS)
     if in_parts:
         return await respond(context, stream, request, headers)
     if await left_before_audio(context, stream, request):

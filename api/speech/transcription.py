@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 from api.access import caller_of
 from api.context import context_of
 from api.errors import ModelNotFound, documented
-from api.speech.create import server_sent_event
+from api.speech.create import EVENTS, server_sent_event
 from api.speech.request import IN_LOWER_CASE
 from api.speech.stream import while_connected
 from engine.audio.decode import LONGEST
@@ -32,7 +32,6 @@ OPENAI_MODELS = (WHISPER, "gpt-transcribe", "gpt-4o-transcribe", "gpt-4o-mini-tr
 NOT_INSTALLED = (
     "This server does not transcribe: install the package with “pip install -r requirements-extra.txt”, or on the page."
 )
-EVENTS = "text/event-stream"
 TOO_LONG = "reference.too_long"  # key of the error, which advises on a clip of a voice
 NOT_TIMED = "timestamp_granularities: only “verbose_json” has the times of words; ask for it as the response_format."
 
