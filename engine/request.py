@@ -488,13 +488,18 @@ class Request:
     def _align(self, turn: Turn) -> None:
         """Find the frames of each word, if the model can, and cut off a repetition of the text.
 
-        A turn without its last word ended too soon.
+        A turn without its last word ended too soon. One that did not end has ended before it repeats its text, unless
+        the repetition has been delivered.
         """
         aligner = self._pipeline.aligner
-        if aligner is None or turn.stop != "end" or not turn.codes:
+        if aligner is None or turn.stop == "short" or not turn.codes:
             return
         codes = torch.from_numpy(np.stack(turn.codes, axis=1))
         aligned = aligner.align(turn.prompt, self._segments[turn.segment].text, codes)
+        if turn.stop != "end":
+            if not max(turn.minimum, turn.delivered) <= aligned.frames < turn.frames:
+                return
+            turn.stop = "end"
         turn.words = aligned.words
         turn.cut(aligned.frames)
         self._pacer.withdrawn(codes.shape[1] - turn.frames, time.perf_counter())

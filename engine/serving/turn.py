@@ -115,7 +115,8 @@ class Turn:
     Written by the reader:
     arrived: audio that it has not taken yet. delivered: frames whose audio it has taken. accepted: whether the attempt
     is accepted. words: each word's frames, if the model can align them. If the last word is missing, the reader changes
-    `stop` from "end" to "short"; if the text is repeated, it cuts the repetition off. is_cut: whether it has done so.
+    `stop` from "end" to "short"; if the text is repeated, it cuts the repetition off, after which a turn that did not
+    end has the stop "end". is_cut: whether it has done so.
     """
 
     number: int

@@ -255,6 +255,52 @@ def test_repeated_text_is_cut_off(
     assert all(chunk.start == before.start + len(before.samples) for before, chunk in itertools.pairwise(chunks))
 
 
+@pytest.mark.parametrize(("kept", "ended"), [(5, True), (4, False), (60, False)])
+def test_segment_that_does_not_end_is_cut_before_it_repeats_its_text(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, kept: int, ended: bool
+) -> None:
+    """Unless what is left is too short for the text, or it does not repeat the text."""
+
+    class Aligner:
+        def align(self, _prompt: Prompt, text: str, codes: torch.Tensor) -> Alignment:
+            frames = min(kept, codes.shape[1])
+            return Alignment([AlignedWord(text, 0, 0, frames)], frames)
+
+    monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, aligner=Aligner()))
+    monkeypatch.setattr(type(engine._pipeline.prompts), "count_phones", lambda *_: speech_module.HELD_PHONES)
+    monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 5)
+    monkeypatch.setattr(speech_module, "frame_budget", lambda *_: 12)
+    monkeypatch.setattr(Turn, "push", lambda self, frame, end_index, push=Turn.push: push(
+        self, np.full_like(frame, 1), end_index))  # fmt: skip
+    chunks = list(speech := engine.speak("Me.", None, SpeakOptions(seed=3)))
+    assert speech.result is not None
+    (segment,) = speech.result.segments
+    expected = ("end", 5, 1) if ended else ("length", 12, speech_module.ATTEMPTS)
+    assert (segment.stop_reason, segment.frames, segment.attempts) == expected
+    assert len(take(chunks)) == segment.frames * engine.frame_length
+
+
+def test_repetition_that_was_delivered_is_spoken_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Aligner:
+        def align(self, _prompt: Prompt, text: str, codes: torch.Tensor) -> Alignment:
+            return Alignment([AlignedWord(text, 0, 0, 5)], 5)
+
+    def end(self: speech_module.Request, turn: Turn, usual: Any = speech_module.Request._end_turn) -> None:
+        turn.delivered = 6
+        usual(self, turn)
+
+    monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, aligner=Aligner()))
+    monkeypatch.setattr(speech_module.Request, "_end_turn", end)
+    monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 0)
+    monkeypatch.setattr(speech_module, "frame_budget", lambda *_: 12)
+    monkeypatch.setattr(Turn, "push", lambda self, frame, end_index, push=Turn.push: push(
+        self, np.full_like(frame, 1), end_index))  # fmt: skip
+    for _ in (speech := engine.speak("One word.", None, SpeakOptions(seed=3))):
+        pass
+    assert speech.result is not None
+    assert (speech.result.stop_reason, speech.result.segments[0].attempts) == ("length", speech_module.ATTEMPTS)
+
+
 def test_word_that_a_cut_leaves_out_is_missing_although_more_audio_is_delivered(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
