@@ -6,13 +6,15 @@ All are written to anonymous temporary files, take by take, so that memory stays
 from __future__ import annotations
 
 import io
+import math
 import tempfile
 import zipfile
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, BinaryIO
 
 from engine.audio.output.audiobook import Chapter, write_audiobook
-from engine.audio.output.concatenate import FileFormat, TakeAudio, concatenate_takes
+from engine.audio.output.concatenate import FileFormat, TakeAudio, concatenate_takes, take_loudness
 from engine.audio.output.encode import RATES
 from engine.audio.output.mastering import master
 from engine.errors import InvalidInput
@@ -25,9 +27,14 @@ if TYPE_CHECKING:
     from storage.repositories.scripts.cards import CardRecord
     from storage.scripts.script_library import ScriptLibrary
 
+_VOICE_LOUDNESS = -26.0  # LUFS, of each voice before the final gain; peaks of speech are less than 26 dB above it
+_SILENT = -60.0  # LUFS
+
 
 class ScriptExport:
-    """The files of one script, as it is when this is created. lufs: target loudness; None to leave it as it is.
+    """The files of one script, as it is when this is created.
+
+    lufs: target loudness; None to leave it as it is. With a target, all voices of a joined file are equally loud.
 
     Raises ScriptNotFound. Methods raise InvalidInput if nothing is spoken, and TakeNotFound if a take is deleted
     meanwhile.
@@ -39,6 +46,7 @@ class ScriptExport:
         spoken = scripts.spoken(script_id, owner=owner)
         self._name, self._cards = spoken.script.name, spoken.cards
         self._provenances = {take.id: Provenance.of_record(take) for take in spoken.takes}
+        self._voices = {take.id: take.voice_id or take.voice_name for take in spoken.takes}
 
     def sound(self, format: FileFormat) -> BinaryIO:
         """Return all takes, with the pauses between them."""
@@ -84,7 +92,21 @@ class ScriptExport:
         return self._scripts.sounds(self._cards, owner=self._owner)
 
     def _takes(self) -> Iterator[TakeAudio]:
-        return (TakeAudio(sound, card.pause, card.speed) for card, sound in self._sounds())
+        gains = self._gains()
+        for card, sound in self._sounds():
+            yield TakeAudio(sound, card.pause, card.speed, gains.get(self._voices[card.take_id or ""], 0.0))
+
+    def _gains(self) -> Mapping[str, float]:
+        """Return the gain in dB for each voice's takes that makes all voices equally loud; without a target, none."""
+        if self._lufs is None or len(set(self._voices.values())) < 2:
+            return {}
+        powers, seconds = defaultdict[str, float](float), defaultdict[str, float](float)
+        for card, sound in self._sounds():
+            if (loudness := take_loudness(sound)) > _SILENT:
+                voice, duration = self._voices[card.take_id or ""], card.duration or 0.0
+                powers[voice] += duration * 10 ** (loudness / 10)
+                seconds[voice] += duration
+        return {voice: _VOICE_LOUDNESS - 10 * math.log10(power / seconds[voice]) for voice, power in powers.items()}
 
     def _tags(self) -> Mapping[str, str]:
         return Provenance.joined(self._provenances.values()).tags()

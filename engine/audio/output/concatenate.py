@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from engine.audio.output.encode import CODINGS, RATES, supported_rate, to_int16
+from engine.audio.output.mastering import loudness_of
 from engine.audio.output.tags import Tags, set_tags
 from engine.audio.output.tempo import change_tempo
 from engine.audio.resample import resample
@@ -28,12 +29,13 @@ _BLOCK = 1 << 16  # samples
 class TakeAudio:
     """A take to write: a mono file as written by `encode_audio`. pause: seconds of silence after it.
 
-    speed: tempo factor at constant pitch. The take then has exactly round(samples / speed) samples.
+    speed: tempo factor at constant pitch. The take then has exactly round(samples / speed) samples. gain: in dB.
     """
 
     audio: bytes
     pause: float = 0.0
     speed: float = 1.0
+    gain: float = 0.0
 
 
 def concatenate_takes(
@@ -47,9 +49,9 @@ def concatenate_takes(
     """Write takes as one file and return its duration in seconds.
 
     Takes are consumed one at a time, each after the previous one is written. The first take decides the sampling rate,
-    raised to a supported one for opus and mp3; takes of another rate are resampled. Takes that keep their rate are
-    written to wav and flac unchanged, at 16 bits. There is no pause after the last take. If a take cannot be read, the
-    file keeps the previous ones.
+    raised to a supported one for opus and mp3; takes of another rate are resampled. Takes that keep their rate and
+    level are written to wav and flac unchanged, at 16 bits. There is no pause after the last take. If a take cannot be
+    read, the file keeps the previous ones.
 
     Args:
         file: a path, or a file open for writing, reading and seeking.
@@ -71,7 +73,7 @@ def concatenate_takes(
                     )
                     set_tags(out, tags or {})
                 for block in chain(_silence(round(pause * rate)), _blocks(sound, rate, take.speed)):
-                    out.write(block)
+                    out.write(_amplified(block, take.gain))
                     length += len(block)
             pause = take.pause
     if not rate:
@@ -79,11 +81,28 @@ def concatenate_takes(
     return length / rate
 
 
+def take_loudness(audio: bytes) -> float:
+    """Return the integrated loudness of a take in LUFS; -70 for silence or less than 0.4 s.
+
+    Raises InvalidInput if it is damaged.
+    """
+    with _opened(audio) as sound:
+        return loudness_of(_blocks(sound, sound.samplerate, 1.0), sound.samplerate)
+
+
 def _opened(audio: bytes) -> soundfile.SoundFile:
     try:
         return soundfile.SoundFile(io.BytesIO(audio))
     except soundfile.SoundFileError as error:
         raise InvalidInput("cards.damaged_take") from error
+
+
+def _amplified(block: NDArray[np.int16], gain: float) -> NDArray[np.int16]:
+    """Return the samples with a gain in dB, clipped."""
+    if gain == 0:
+        return block
+    amplified: NDArray[np.float64] = np.rint(block * 10 ** (gain / 20))
+    return amplified.clip(-32768, 32767).astype(np.int16)
 
 
 def _silence(length: int) -> Iterator[NDArray[np.int16]]:
