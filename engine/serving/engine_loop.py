@@ -182,7 +182,10 @@ class EngineLoop:
         used = {turn.ticket.slot for turn in self._turns.values()}
         free = [slot for slot in range(self._runner.slots) if slot not in used]
         for prefix in due:
-            self._runner.forget(prefix, free)
+            try:
+                self._runner.forget(prefix, free)
+            except Exception as error:  # ends no request, as the prefix is not reused
+                self._fail([], error)
 
     def _wait(self) -> list[Turn]:
         while self._inbox.empty and self._runner.capture_next():

@@ -147,6 +147,23 @@ def test_voice_is_not_forgotten_again_with_every_frame_of_others(
     assert [prefix is forgotten[0] for prefix in forgotten] == [True, True]
 
 
+def test_error_of_forgetting_ends_no_other_speech(
+    engine: Engine, voices: tuple[Voice, Voice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the slot held is not reused, although its memory could not be cleared."""
+    speak(engine, voices[0])
+    slots = engine._runner._slots
+
+    def fail(_slot: int) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(slots.cache, "clear", fail)
+    engine.forget(voices[0])
+    until(lambda: not any(held.filled for held in slots._prompts))
+    assert speak(engine, voices[1]).any()
+    assert engine.failure is None
+
+
 def test_forgetting_unused_voice_does_nothing(engine: Engine, voices: tuple[Voice, Voice]) -> None:
     engine.forget(voices[1])
     engine.forget(voices[1])

@@ -240,11 +240,12 @@ class SlotPool:
         """Drop the keys and values of prompts that begin with `prefix`, all of it shared, from the prefix cache and
         from the unused slots `free`."""
         self._prefixes.drop(prefix.columns[:, : prefix.shared])
+        slots = [slot for slot in free if self._prompts[slot].filled and self._begins_with(slot, prefix.columns)]
+        for slot in slots:
+            self._prompts[slot] = _SlotPrompt(self._no_prompt)  # first: it is not reused even if clearing fails
         self.prefill_graphs.clear()
-        for slot in free:
-            if self._prompts[slot].filled and self._begins_with(slot, prefix.columns):
-                self.cache.clear(slot)
-                self._prompts[slot] = _SlotPrompt(self._no_prompt)
+        for slot in slots:
+            self.cache.clear(slot)
 
     def _begins_with(self, slot: int, columns: Tensor) -> bool:
         held = self._prompts[slot].prompt.columns
