@@ -447,6 +447,8 @@ class Engine:
         if not isinstance(voice, BuiltInVoice) and len(voices_of(voice)) > 1:
             self._remember_dialogue(prompted)
         segments = self.segments(text, len(prompted.references)) if isinstance(text, str) else text
+        if not isinstance(segments, GrowingText) and len(spoken) > len(segments):
+            raise InvalidInput("text.many_spoken", spoken=len(spoken), count=len(segments))
         return Speech(
             Request(
                 self._pipeline,

@@ -10,6 +10,7 @@ import pytest
 from torch import Tensor
 
 from engine import Engine, SpeakOptions
+from engine.errors import InvalidInput
 from engine.families.family import Alignment
 from engine.families.s2.alignment import AttentionAligner
 from engine.models.prompt import Prompt
@@ -70,6 +71,12 @@ def test_growing_text_cannot_be_continued(bundled_engine: Engine) -> None:
     spoken = (SpokenSegment(SegmentResult("Hi.", "end", 1, 1), np.zeros((8, 1), np.int64)),)
     with pytest.raises(TypeError, match="segments"):
         bundled_engine.speak(bundled_engine.growing_text(), spoken=spoken)
+
+
+def test_more_spoken_segments_than_the_text_has_are_refused(bundled_engine: Engine) -> None:
+    spoken = [SpokenSegment(SegmentResult(text, "end", 1, 1), np.zeros((9, 1), np.int64)) for text in ("Hi.", "No.")]
+    with pytest.raises(InvalidInput, match="2 segments are already spoken, but the text has only 1"):
+        bundled_engine.speak([Segment("Hi.")], spoken=spoken)
 
 
 @pytest.fixture(params=["fp32", "bf16"])
