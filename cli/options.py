@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from engine import __version__
+from engine.serving.scheduler import MAX_SLOTS
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".opus")
 
@@ -95,7 +96,7 @@ Slots = Annotated[
         "--speakers",  # an older name
         envvar=["REPRISE_SLOTS", "REPRISE_SPEAKERS"],
         min=1,
-        max=256,  # on a CPU, memory is not planned
+        max=MAX_SLOTS,
         help="Maximum number of concurrent requests. Default: 4 on a CPU; 32 on a GPU, fewer if its memory is short.",
         show_default=False,
     ),

@@ -1,5 +1,6 @@
 """The engine: a loaded model that clones voices and speaks."""
 
+import logging
 import secrets
 import threading
 from collections import OrderedDict
@@ -62,9 +63,12 @@ from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture, TorchSc
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.step_runners import GraphMode
+from engine.serving.scheduler import MAX_SLOTS
 from engine.serving.warm_up import warm_up
 from engine.text import GrowingText, Segment, Segmentation, check_speakers, clean_text, without_control_tokens
 from engine.voice import BuiltInVoice, Consent, Reference, Voice, voices_of
+
+log = logging.getLogger(__name__)
 
 MAX_SEED = 2**31 - 1
 # Default numbers of slots: what a small CPU serves faster than real time, and a good batch size for a GPU.
@@ -235,6 +239,8 @@ class Engine:
             measured = warm_up(self._model, decoder, codec.codebook_sizes[-1], plan.slots)
             release_memory()  # of the default stream, which threads with their own streams cannot use
             plan = self._plan_memory(device, self._weight_bytes(), measured)
+        if plan.slots < self.slots:
+            log.warning("Only %d of %d slots fit into the free memory.", plan.slots, self.slots)
         self.slots = plan.slots
         prefix_bytes = _prefix_bytes(device, plan, self._weight_bytes())
         self._prefixes = PrefixCache(device, prefix_bytes, _host_prefix_bytes())
@@ -299,8 +305,8 @@ class Engine:
                 batch size are then slow.
             deterministic: whether a seed gives the same codes regardless of concurrent requests, on a GPU and in every
                 precision too. Each request's frames are then computed alone: the more requests, the slower.
-            slots: maximum number of requests that speak at once, fewer if memory is short; by default 4 on a CPU, 32
-                on a GPU.
+            slots: maximum number of requests that speak at once, up to 256, fewer if memory is short; by default 4 on
+                a CPU, 32 on a GPU.
             queue: maximum number of requests that wait; further ones raise EngineBusy.
             progress: called with a stage and its progress, 0 to 1.
             start: False loads only the weights; call `start` to serve. Until then `speak`, `reconstruct` and `status`
@@ -316,8 +322,8 @@ class Engine:
         if graphs not in get_args(GraphMode):
             raise InvalidOption("option.graphs", value=str(graphs)[:40], known=get_args(GraphMode))
         concurrent = None if slots is None else as_integer(slots) or 0
-        if concurrent is not None and concurrent < 1:
-            raise InvalidOption("option.slots", slots=shown(slots))
+        if concurrent is not None and not 1 <= concurrent <= MAX_SLOTS:
+            raise InvalidOption("option.slots", slots=shown(slots), most=MAX_SLOTS)
         waiting = as_integer(queue)
         if waiting is None or waiting < 0:
             raise InvalidOption("option.queue", queue=shown(queue))

@@ -21,6 +21,9 @@ from typing import Literal
 
 from engine.errors import EngineBusy
 
+# Maximum number of slots of an engine. More than a GPU speaks in real time, and each takes memory.
+MAX_SLOTS = 256
+
 Stage = Literal["idle", "waiting", "prefilling", "speaking"]
 
 

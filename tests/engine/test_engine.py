@@ -527,6 +527,7 @@ def test_phones_of_a_long_text_are_not_counted_before_it_is_spoken(
     "options",
     [
         {"slots": 0},
+        {"slots": 257},
         {"slots": 1.5},
         {"slots": "many"},
         {"queue": -1},

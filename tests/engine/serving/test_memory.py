@@ -256,12 +256,15 @@ def test_cpus_memory_limits_slots_and_positions_but_refuses_no_model(monkeypatch
 
 
 @pytest.mark.usefixtures("shared_weights")
-def test_engine_on_a_cpu_has_as_many_slots_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_on_a_cpu_has_as_many_slots_as_fit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     sizes = S2Release(MINIATURE).architecture
     needed = plan_memory(sizes, "fp32", available=None, slots=3, positions=4096).total
     monkeypatch.setattr("engine.serving.memory.free_host_memory", lambda: round(needed / 0.9) + 1)
     with closing(Engine.load(MINIATURE, "cpu", slots=256, graphs="off")) as engine:
         assert engine.slots == engine.status().slots == 3
+    assert "3 of 256 slots fit into the free memory" in caplog.text
 
 
 def test_cpus_compute_in_fp32() -> None:
