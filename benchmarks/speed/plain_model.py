@@ -13,8 +13,8 @@ from torch import Tensor
 from engine.families.s2.dual_ar import DualAR
 from engine.families.s2.sampling import REPETITION_WINDOW
 from engine.layers import RMSNorm
-from engine.models.layers import CachedAttention, Transformer
 from engine.models.sampling import REPETITION_TEMPERATURE, REPETITION_TOP_P, SamplingOptions
+from engine.models.transformer import CachedAttention, Transformer
 
 
 class PlainStack:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.codec.config import CodecConfig
-from engine.codec.layers import CausalConv1d, CausalConvTranspose1d, ResidualUnit, Snake
+from engine.codec.convolutions import CausalConv1d, CausalConvTranspose1d, ResidualUnit, Snake
 from engine.codec.streaming import (
     BlockSequential,
     SequentialState,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from engine.codec.layers import (
+from engine.codec.convolutions import (
     CausalConv1d,
     CausalConvTranspose1d,
     ConvolutionBackend,

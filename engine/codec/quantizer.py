@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.codec.config import CodecConfig
-from engine.codec.layers import CausalConv1d, CausalConvTranspose1d, ConvNeXtBlock
+from engine.codec.convolutions import CausalConv1d, CausalConvTranspose1d, ConvNeXtBlock
 from engine.codec.streaming import SequentialState, StreamingSequential, StreamingState
 from engine.codec.transformer import TransformerState, WindowedTransformer
 from engine.errors import InvalidCodes

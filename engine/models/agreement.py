@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from engine.models.kv_cache import ContiguousView, FrameView, GrowingView, KVCache, KVView
-from engine.models.layers import HeadBackend, StepBackend, Transformer, linear
 from engine.models.sampling import MAX_TOP_K, RowOptions, SamplingBackend, gumbel_noise, sample, sample_semantic
 from engine.models.stacks import FastStack
+from engine.models.transformer import HeadBackend, StepBackend, Transformer, linear
 
 # Largest relative difference of a fast and a plain run, from rounding in another order. Wrong code differs by about 1.
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}

@@ -12,7 +12,7 @@ import torch
 from platformdirs import user_cache_path
 from torch import Tensor, nn
 
-from engine.models.layers import Transformer, TransformerBlock
+from engine.models.transformer import Transformer, TransformerBlock
 
 # Each stack, part and number of rows is compiled separately; PyTorch stops after 8 variants by default.
 _VARIANTS = 256

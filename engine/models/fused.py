@@ -23,9 +23,9 @@ from engine.models.agreement import (
     step_difference,
 )
 from engine.models.kv_cache import KVCache, KVView, RowsView, StaticRowsView
-from engine.models.layers import FoldableRMSNorm, Transformer, TransformerBlock
 from engine.models.sampling import SamplingBackend
 from engine.models.stacks import FastStack, SlowStack
+from engine.models.transformer import FoldableRMSNorm, Transformer, TransformerBlock
 
 if TYPE_CHECKING:
     from engine.models.kernels.products import StoredWeight

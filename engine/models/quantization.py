@@ -21,7 +21,7 @@ from torch import nn
 
 from engine.errors import DeviceUnavailable, InvalidOption
 from engine.models.int8_linear import Int8Linear, packed_bytes
-from engine.models.layers import TransformerBlock
+from engine.models.transformer import TransformerBlock
 
 Precision = Literal["fp32", "fp16", "bf16", "int8", "int4", "fp8"]
 StackName = Literal["slow", "fast"]

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from engine.config import TransformerConfig
 from engine.models.kv_cache import FrameView, GrowingView, KVView
-from engine.models.layers import Transformer
 from engine.models.sampling import SamplingBackend, SamplingRules
 from engine.models.transfer import to_device
+from engine.models.transformer import Transformer
 
 
 class SlowStack(Transformer, ABC):

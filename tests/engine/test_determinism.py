@@ -14,7 +14,7 @@ from torch import Tensor
 from engine import request as speech_module
 from engine.engine import Engine, SpeakOptions
 from engine.models.kv_cache import KVView
-from engine.models.layers import Transformer
+from engine.models.transformer import Transformer
 from engine.serving.runner.step_runners import GraphMode
 from engine.text import Segment
 from tests.engine.test_engine import CLIP, TRANSCRIPT

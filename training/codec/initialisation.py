@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.codec.codec import Codec
-from engine.codec.layers import CausalConv1d, ConvNeXtBlock, ResidualUnit
+from engine.codec.convolutions import CausalConv1d, ConvNeXtBlock, ResidualUnit
 from engine.codec.transformer import LayerScale
 from training.codec.quantizer import codebooks_of, decode_latents, quantize
 

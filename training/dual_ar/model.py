@@ -20,7 +20,7 @@ from engine.config import DualARConfig, TransformerConfig
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.prompt import PromptBuilder
 from engine.families.s2.slow_ar import SlowAR
-from engine.models.layers import TransformerBlock
+from engine.models.transformer import TransformerBlock
 from engine.text.tokenizer import Tokenizer
 from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder
 from training.dual_ar.encode import CodeFormat

@@ -15,7 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.codec.layers import CausalConv1d, CausalConvTranspose1d, ConvNeXtBlock, PeriodicActivation, ResidualUnit
+from engine.codec.convolutions import (
+    CausalConv1d,
+    CausalConvTranspose1d,
+    ConvNeXtBlock,
+    PeriodicActivation,
+    ResidualUnit,
+)
 from engine.codec.streaming import (
     BlockSequential,
     SequentialState,

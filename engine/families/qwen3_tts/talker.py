@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from engine.families.qwen3_tts.config import GenerationDefaults, TalkerConfig
 from engine.families.qwen3_tts.sampling import RepetitionPenaltyRules
-from engine.models.layers import BatchInvariantLinear, embedding
 from engine.models.stacks import FastStack, SlowStack
+from engine.models.transformer import BatchInvariantLinear, embedding
 
 NOTHING = -1
 """In a column: this row has no token."""

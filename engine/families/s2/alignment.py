@@ -15,8 +15,8 @@ from torch import Tensor
 from engine.families.family import AlignedWord, Alignment
 from engine.families.s2.prompt import PromptBuilder
 from engine.families.s2.slow_ar import SlowAR
-from engine.models.layers import TransformerBlock
 from engine.models.prompt import Prompt
+from engine.models.transformer import TransformerBlock
 from engine.text.tags import word_spans
 
 MAX_SKIPPED = 4  # phones skipped within one 46 ms frame

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.config import DualARConfig
-from engine.models.layers import BatchInvariantLinear, embedding
 from engine.models.stacks import FastStack
+from engine.models.transformer import BatchInvariantLinear, embedding
 
 
 class FastAR(FastStack):

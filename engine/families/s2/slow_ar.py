@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from engine.config import DualARConfig
 from engine.families.s2.sampling import RecentPenaltyRules, RepetitionAwareRules
-from engine.models.layers import embedding, linear
 from engine.models.stacks import SlowStack
 from engine.models.transfer import to_device
+from engine.models.transformer import embedding, linear
 
 
 class SlowAR(SlowStack):

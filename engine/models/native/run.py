@@ -16,10 +16,10 @@ from engine.layers import FeedForward
 from engine.models.agreement import TOLERANCE, describe_sampling_difference, step_difference
 from engine.models.int8_linear import Int8Linear
 from engine.models.kv_cache import KVCache, KVView, SlotRowsView, UnpaddedRowsView
-from engine.models.layers import Transformer, TransformerBlock
 from engine.models.native.build import NoNativeCode, library
 from engine.models.sampling import RowOptions, SamplingBackend, gumbel_noise
 from engine.models.stacks import SlowStack
+from engine.models.transformer import Transformer, TransformerBlock
 
 # Stacks with more bytes of weights in fp32 run faster on several threads, which this run does not use.
 MAX_BYTES = 256 << 20

@@ -7,7 +7,7 @@ import torch
 
 from benchmarks.speed.qwen3_tts import frame_bytes, main, speed_tables
 from engine.families.qwen3_tts.release import Qwen3TTSRelease
-from engine.models.layers import TransformerBlock
+from engine.models.transformer import TransformerBlock
 from tests.paths import QWEN
 
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from engine.codec import fused
 from engine.codec.codec import CodecDecoder
 from engine.codec.config import CodecConfig, QuantizerConfig, WindowedTransformerConfig
+from engine.codec.convolutions import CausalConv1d, CausalConvTranspose1d, ResidualUnit
 from engine.codec.fused import FusedConvolutions, use_fused_convolutions
-from engine.codec.layers import CausalConv1d, CausalConvTranspose1d, ResidualUnit
 from engine.codec.streaming import StreamingSequential
 from engine.codec.views import DecoderView
 from engine.families.qwen3_tts.codec import SnakeBeta, SpeechDecoder

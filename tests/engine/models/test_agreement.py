@@ -22,8 +22,8 @@ from engine.models.agreement import (
     step_difference,
 )
 from engine.models.kv_cache import KVCache, KVView, StaticPromptView, StaticRowsView
-from engine.models.layers import Transformer
 from engine.models.stacks import FastStack
+from engine.models.transformer import Transformer
 from tests.paths import MINIATURE
 
 HEADS, WIDTH = 4, 64

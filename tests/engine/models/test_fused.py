@@ -17,8 +17,8 @@ from engine.models import fused as module
 from engine.models.frame_step import DecodeState, FrameStep
 from engine.models.fused import FusedStepBackend, narrow_weight, sampling_kernels, use_fused_sampling, use_fused_steps
 from engine.models.kv_cache import FrameView, GrowingView, StaticRowsView, attend
-from engine.models.layers import QueryKeyNorm, TransformerBlock
 from engine.models.sampling import RowOptions, gumbel_noise, sample, sample_semantic
+from engine.models.transformer import QueryKeyNorm, TransformerBlock
 from tests.engine.triton_interpreter import DEVICE, quick_interpreter
 from tests.paths import MINIATURE
 

@@ -14,7 +14,7 @@ from engine.families.s2.sampling import REPETITION_WINDOW
 from engine.layers import silu
 from engine.models.frame_step import DecodeState, FrameStep
 from engine.models.kv_cache import ContiguousView, StaticRowsView, UnpaddedRowsView, attend
-from engine.models.layers import BatchInvariantLinear, FoldableRMSNorm, QueryKeyNorm
+from engine.models.transformer import BatchInvariantLinear, FoldableRMSNorm, QueryKeyNorm
 from tests.engine.conftest import golden
 
 GOLDEN = golden("dual_ar")

@@ -12,7 +12,6 @@ from torch import Tensor
 from engine.config import TransformerConfig
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from engine.models.kv_cache import FrameView, GrowingView, KVCache, UnpaddedRowsView
-from engine.models.layers import Transformer
 from engine.models.native import run as module
 from engine.models.native.build import SOURCE, NoNativeCode
 from engine.models.native.run import NativeStepBackend, draw, use_native_sampling, use_native_steps
@@ -27,6 +26,7 @@ from engine.models.sampling import (
     sample,
     sample_semantic,
 )
+from engine.models.transformer import Transformer
 from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
