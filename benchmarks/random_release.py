@@ -32,8 +32,8 @@ from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.memory.codec_release import Spread, spreads
 from benchmarks.memory.sizes import SPREAD, Sizes, half_billion, s2_pro
 from engine.codec.codec import Codec
-from engine.config import DualARConfig
 from engine.families.s2.codec import codec_files
+from engine.families.s2.config import DualARConfig
 from engine.families.s2.dual_ar import read_config
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.slow_ar import SlowAR

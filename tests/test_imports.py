@@ -2,7 +2,7 @@
 
 app → front ends (web, api, cli) → studio → storage, engine; storage → engine.voice, engine.errors, engine.messages.
 Front ends do not import each other. Inside the engine nothing imports the engine itself, serving knows the protocols
-of a family only, and models and codec know configuration, shared layers and errors only, never each other.
+of a family only, and models and codec know shared checks, shared layers and errors only, never each other.
 """
 
 import ast
@@ -59,7 +59,7 @@ RULES = (
     Rule("engine.files.bounded", ("engine.errors", "engine.messages"), "reading files within bounds is a leaf"),
     Rule("engine.files.tensors", ("engine.errors", "engine.files.bounded"), "reading tensors knows no model"),
     Rule("engine.layers", (), "shared layers know no model"),
-    Rule("engine.config", ("engine.errors",), "configurations are leaves"),
+    Rule("engine.checks", ("engine.errors",), "checks of configurations are a leaf"),
     Rule(
         "engine.voice",
         ("engine.errors", "engine.messages", "engine.files.bounded"),
@@ -67,19 +67,19 @@ RULES = (
     ),
     Rule(
         "engine.models",
-        ("engine.models", "engine.layers", "engine.config", "engine.errors"),
-        "models know their configuration and the shared layers only",
+        ("engine.models", "engine.layers", "engine.checks", "engine.errors"),
+        "models know the shared checks and layers only",
     ),
     Rule(
         "engine.codec",
-        ("engine.codec", "engine.layers", "engine.config", "engine.errors", "engine.files.bounded"),
-        "the codec knows its configuration and the shared layers only",
+        ("engine.codec", "engine.layers", "engine.checks", "engine.errors", "engine.files.bounded"),
+        "the codec knows the shared checks and layers only",
     ),
     Rule(
         "engine.release",
         (
             "engine.release",
-            "engine.config",
+            "engine.checks",
             "engine.errors",
             "engine.messages",
             "engine.files",
@@ -97,7 +97,7 @@ RULES = (
             "engine.codec",
             "engine.text",
             "engine.layers",
-            "engine.config",
+            "engine.checks",
             "engine.errors",
             "engine.files",
         ),
@@ -105,7 +105,7 @@ RULES = (
     ),
     Rule(
         "engine.families.family",
-        ("engine.families.family", "engine.release.profile", "engine.models", "engine.codec.views", "engine.config"),
+        ("engine.families.family", "engine.release.profile", "engine.models", "engine.codec.views"),
         "the protocols between engine and family know no family",
     ),
     Rule(
@@ -122,7 +122,7 @@ RULES = (
     ),
     Rule(
         "engine.text",
-        ("engine.text", "engine.config", "engine.errors", "engine.files.bounded"),
+        ("engine.text", "engine.checks", "engine.errors", "engine.files.bounded"),
         "normalising and cutting texts knows no model",
     ),
     Rule(
@@ -290,10 +290,10 @@ ALLOWED = {
     "engine/engine.py": "from .codec import encoder\nfrom engine.models.slow_ar import SlowAR\nimport torch",
     "engine/voice.py": "import numpy\nfrom .errors import InvalidCodes",
     "engine/errors.py": "",
-    "engine/config.py": "from engine.errors import InvalidConfig",
-    "engine/models/slow_ar.py": "from ..config import SlowConfig\nfrom . import layers\nimport torch",
+    "engine/checks.py": "from engine.errors import InvalidConfig",
+    "engine/models/slow_ar.py": "from ..checks import check_int\nfrom . import layers\nimport torch",
     "engine/models/transformer.py": "",
-    "engine/codec/encoder.py": "from engine.config import CodecConfig",
+    "engine/codec/encoder.py": "from engine.checks import check_int",
     "training/train.py": "from engine.codec.encoder import Encoder",
     "benchmarks/speed.py": "import training.train\nfrom engine import Engine",
 }
@@ -313,7 +313,7 @@ def test_valid_tree_passes(tmp_path: Path) -> None:
         ("engine/models/slow_ar.py", "def f():\n    from engine.engine import Engine", "line 2"),
         ("engine/serving/runner/model_runner.py", "from ...engine import Engine", "the engine itself"),
         ("engine/serving/runner/model_runner.py", "from engine import Engine", "the engine itself"),
-        ("engine/config.py", "from engine import models", "engine.config may import"),
+        ("engine/checks.py", "from engine import models", "engine.checks may import"),
         ("engine/voice.py", "import torch.nn.functional as F", "numpy is enough"),
         ("engine/serving/scheduler.py", "import torch", "computes nothing"),
         ("engine/serving/turn.py", "from engine.families.s2.prompt import S2Prompts", "engine.serving may import"),

@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 
 from engine.codec.fingerprint import codec_fingerprint
-from engine.config import DualARConfig
 from engine.families.s2.codec import codec_files, load_codec_decoder
+from engine.families.s2.config import DualARConfig
 from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
 from training.dual_ar.encode import CodeFormat

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from engine.codec.config import CodecConfig
-from engine.config import DualARConfig, TransformerConfig
 from engine.families.s2.codec import codec_files
+from engine.families.s2.config import DualARConfig
 from engine.families.s2.dual_ar import read_config
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.release import S2Architecture
 from engine.families.s2.slow_ar import SlowAR
 from engine.layers import RMSNorm
+from engine.models.config import TransformerConfig
 from engine.models.native.run import NativeStepBackend
 from engine.release.hub import BUNDLED
 from engine.serving.memory import held_bytes

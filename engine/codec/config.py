@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from engine.config import MAX_CODEBOOKS, check_flag, check_int, check_number, shown
+from engine.checks import MAX_CODEBOOKS, check_flag, check_int, check_number, shown
 from engine.errors import InvalidConfig
 from engine.files.bounded import read_object
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from engine.codec.views import CodecSizes, DecoderView, EncoderView
-from engine.config import TransformerConfig
+from engine.models.config import TransformerConfig
 from engine.models.prompt import Prompt
 from engine.models.quantization import Precision
 from engine.models.stacks import FastStack, SlowStack

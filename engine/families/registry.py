@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.config import shown
+from engine.checks import shown
 from engine.errors import UnknownFamily
 from engine.families.family import Release
 from engine.families.qwen3_tts import release as qwen3_tts

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from engine.config import TransformerConfig
+from engine.models.config import TransformerConfig
 from engine.models.kv_cache import FrameView, GrowingView, KVView
 from engine.models.sampling import SamplingBackend, SamplingRules
 from engine.models.transfer import to_device

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.config import TransformerConfig
 from engine.layers import FeedForward, RMSNorm, SelfAttention, rotary_table
+from engine.models.config import TransformerConfig
 from engine.models.kv_cache import KVCache, KVView, attend
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from engine.config import check_flag, check_int, check_number, check_text, listed, shown
+from engine.checks import check_flag, check_int, check_number, check_text, listed, shown
 from engine.errors import InvalidConfig
 from engine.files.bounded import read_object
 from engine.models.sampling import MAX_TOP_K, SamplingOptions

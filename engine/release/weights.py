@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from engine.config import listed, shown
+from engine.checks import listed, shown
 from engine.errors import InvalidCheckpoint, InvalidConfig, ReleaseIncomplete
 from engine.files.bounded import read_object
 from engine.files.tensors import MAX_TENSORS, open_tensors

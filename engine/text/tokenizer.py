@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from engine.config import MAX_VOCABULARY
+from engine.checks import MAX_VOCABULARY
 from engine.errors import InvalidCheckpoint, ReleaseIncomplete, UnreadableFile, first_line
 from engine.files.bounded import read_object, read_regular
 from engine.text.english.pronunciation import Lexicon

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from unittest import mock
 
-from engine.config import DualARConfig
+from engine.families.s2.config import DualARConfig
 from training import export
 from training.dual_ar import model
 

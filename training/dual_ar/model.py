@@ -16,10 +16,11 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from engine.config import DualARConfig, TransformerConfig
+from engine.families.s2.config import DualARConfig
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.prompt import PromptBuilder
 from engine.families.s2.slow_ar import SlowAR
+from engine.models.config import TransformerConfig
 from engine.models.transformer import TransformerBlock
 from engine.text.tokenizer import Tokenizer
 from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from engine.config import MAX_CODEBOOKS, check_int, check_number, shown
+from engine.checks import MAX_CODEBOOKS, check_int, check_number, shown
 from engine.errors import InvalidConfig
 from engine.families.qwen3_tts.sections import Section
 from engine.files.bounded import read_object

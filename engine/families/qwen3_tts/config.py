@@ -8,19 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.config import (
-    MAX_CODEBOOKS,
-    MAX_VOCABULARY,
-    TransformerConfig,
-    check_flag,
-    check_int,
-    check_number,
-    shown,
-)
+from engine.checks import MAX_CODEBOOKS, MAX_VOCABULARY, check_flag, check_int, check_number, shown
 from engine.errors import InvalidConfig
 from engine.families.qwen3_tts.sampling import RepetitionPenaltyRules
 from engine.families.qwen3_tts.sections import Section, names_to_ids
 from engine.files.bounded import read_object
+from engine.models.config import TransformerConfig
 from engine.models.sampling import MAX_TOP_K, SamplingOptions
 
 # Size of the upper part of the codec vocabulary: speakers, languages and marks. The rest are the semantic codes.

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from engine.config import listed, shown
+from engine.checks import listed, shown
 from engine.errors import InvalidConfig
 
 # Settings that transformers writes for every model. They do not affect this model's output.

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from engine.config import MAX_VOCABULARY
+from engine.checks import MAX_VOCABULARY
 from engine.errors import ReleaseIncomplete
 from engine.files.bounded import read_object, read_regular
 from engine.text.tokenizer import invalid_if_unreadable, without_panic

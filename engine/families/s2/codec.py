@@ -14,9 +14,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from engine.checks import listed
 from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
-from engine.config import listed
 from engine.errors import InvalidCheckpoint, ReleaseNotFound
 from engine.release.weights import Shape, StoredTensor, StoredTensors, compare, load_weights, open_file, shapes_of
 

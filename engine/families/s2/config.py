@@ -1,9 +1,12 @@
-"""Parsing of `config.json` of the Fish Audio S2-Pro (`fish_qwen3_omni`) and S1-mini (`dual_ar`) releases."""
+"""Sizes of a dual-AR model, parsed from `config.json` of the Fish Audio S2-Pro (`fish_qwen3_omni`) and S1-mini
+(`dual_ar`) releases."""
 
+from dataclasses import dataclass
 from typing import Any
 
-from engine.config import MAX_CODEBOOKS, SIZE_LIMITS, DualARConfig, TransformerConfig, check_int, shown
+from engine.checks import MAX_CODEBOOKS, MAX_VOCABULARY, check_flag, check_int, shown
 from engine.errors import InvalidConfig
+from engine.models.config import SIZE_LIMITS, TransformerConfig
 
 # Settings that other programs keep in the same files. They do not affect the output of the models that are read here.
 _IGNORED = frozenset(
@@ -15,6 +18,49 @@ _IGNORED = frozenset(
 # Settings with one supported value: dense layers, no audio encoder, one table of the Fast AR for all codebooks.
 _ONLY = {"use_moe": False, "audio_encoder_config": None, "share_codebook_embeddings": True}
 _SIZE_NAMES = frozenset(TransformerConfig.__dataclass_fields__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualARConfig:
+    """Sizes of a dual-AR model: a Slow AR over time and a Fast AR over codebooks.
+
+    `num_codebooks` is K, the semantic codebook included; `semantic_codebook_size` is the number of semantic tokens.
+    `normed_fast_input` and `scaled_codebook_embeddings` are true for S2 and false for S1-mini.
+    `penalises_repetition`: whether repeated tokens are sampled as in S1-mini.
+    """
+
+    slow: TransformerConfig
+    fast: TransformerConfig
+    num_codebooks: int
+    semantic_start_id: int
+    semantic_end_id: int
+    normed_fast_input: bool
+    scaled_codebook_embeddings: bool
+    penalises_repetition: bool = False
+
+    def __post_init__(self) -> None:
+        check_int("The model's config", "num_codebooks", self.num_codebooks, 2, MAX_CODEBOOKS)
+        for name in ("semantic_start_id", "semantic_end_id"):
+            check_int("The model's config", name, getattr(self, name), 0, MAX_VOCABULARY)
+        for name in ("normed_fast_input", "scaled_codebook_embeddings"):
+            check_flag("The model's config", name, getattr(self, name))
+        if self.fast.max_seq_len < self.num_codebooks:
+            raise InvalidConfig(
+                f"The Fast AR has {self.fast.max_seq_len} positions for {self.num_codebooks} codebooks; each needs one."
+            )
+        if not 0 <= self.semantic_start_id < self.semantic_end_id < self.slow.vocab_size:
+            raise InvalidConfig(
+                f"The semantic tokens {self.semantic_start_id} to {self.semantic_end_id} do not fit "
+                f"a vocabulary of {self.slow.vocab_size}."
+            )
+        if self.semantic_codebook_size > self.fast.vocab_size:
+            raise InvalidConfig(
+                f"There are {self.semantic_codebook_size} semantic tokens but the Fast AR knows {self.fast.vocab_size}."
+            )
+
+    @property
+    def semantic_codebook_size(self) -> int:
+        return self.semantic_end_id - self.semantic_start_id + 1
 
 
 def _strict(section: str, values: dict[str, Any], known: frozenset[str]) -> None:

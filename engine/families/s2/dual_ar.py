@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.config import MAX_VOCABULARY, DualARConfig, check_int, shown
+from engine.checks import MAX_VOCABULARY, check_int, shown
 from engine.errors import InvalidCheckpoint, InvalidConfig
-from engine.families.s2.config import parse_dual_ar, parse_omni
+from engine.families.s2.config import DualARConfig, parse_dual_ar, parse_omni
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.slow_ar import SlowAR
 from engine.files.bounded import read_object

@@ -10,11 +10,11 @@ from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.codec.fingerprint import codec_fingerprint
 from engine.codec.views import DecoderView
-from engine.config import DualARConfig
 from engine.errors import InvalidCheckpoint, InvalidConfig
 from engine.families.family import Aligner, Capabilities, SpeakerEncoder, SpeechModel
 from engine.families.s2.alignment import AttentionAligner
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
+from engine.families.s2.config import DualARConfig
 from engine.families.s2.dual_ar import DualAR, ReleaseHeader, load_dual_ar, read_header
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.prompt import InterleavedPromptBuilder, PromptBuilder

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.config import DualARConfig
+from engine.families.s2.config import DualARConfig
 from engine.families.s2.sampling import RecentPenaltyRules, RepetitionAwareRules
 from engine.models.stacks import SlowStack
 from engine.models.transfer import to_device

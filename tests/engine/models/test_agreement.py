@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from engine.config import TransformerConfig
 from engine.families.s2.dual_ar import load_dual_ar
 from engine.models import agreement
 from engine.models.agreement import (
@@ -21,6 +20,7 @@ from engine.models.agreement import (
     prompt_difference,
     step_difference,
 )
+from engine.models.config import TransformerConfig
 from engine.models.kv_cache import KVCache, KVView, StaticPromptView, StaticRowsView
 from engine.models.stacks import FastStack
 from engine.models.transformer import Transformer

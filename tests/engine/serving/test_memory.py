@@ -16,16 +16,17 @@ from torch import nn
 
 from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
-from engine.config import DualARConfig, TransformerConfig
 from engine.engine import Engine, _host_prefix_bytes, _prefix_bytes
 from engine.errors import DoesNotFit, InvalidOption
 from engine.families.registry import read_release
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
+from engine.families.s2.config import DualARConfig
 from engine.families.s2.dual_ar import DualAR, load_dual_ar, read_config
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.release import S2Architecture, S2Release
 from engine.families.s2.slow_ar import SlowAR
 from engine.models import int8_linear
+from engine.models.config import TransformerConfig
 from engine.models.quantization import Precision
 from engine.release.hub import BUNDLED
 from engine.serving import memory

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.config import TransformerConfig
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
+from engine.models.config import TransformerConfig
 from engine.models.kv_cache import FrameView, GrowingView, KVCache, UnpaddedRowsView
 from engine.models.native import run as module
 from engine.models.native.build import SOURCE, NoNativeCode
