@@ -23,7 +23,7 @@ from engine.codec.views import CodecSizes, DecoderView
 from engine.errors import EngineClosed, EngineFailed, RepriseError, first_line
 from engine.serving.device import own_stream, run_in_limited_memory
 from engine.serving.inbox import Inbox
-from engine.serving.runner.graphs import CapturedGraphs, GraphCapture, GraphKey
+from engine.serving.runner.graphs import CapturedGraphs, GraphCapture
 
 log = logging.getLogger(__name__)
 
@@ -461,7 +461,10 @@ class _BatchDecoder:
         self._needed = decoding_bytes(decoder.config, decoder.init_state(1).nbytes(), at_once)
         self._shapes: set[tuple[int, int]] = set()  # rows and frames of all batches that were decoded without a graph
         self._graphs = CapturedGraphs(capture, "decoding")  # by rows, a power of two, and frames
-        self._inputs: dict[GraphKey, tuple[Tensor, Tensor]] = {}  # input buffers of the graphs: rows and codes
+        # Input buffers of the graphs by frames, rows and codes; each graph reads the first of them.
+        self._inputs = {
+            frames: self._input_buffers(most, frames) for most, frames in (largest_batches(at_once) if capture else ())
+        }
 
     @property
     def graph_failure(self) -> str | None:
@@ -493,7 +496,7 @@ class _BatchDecoder:
         replay = self._graphs.get(key)
         if replay is None:
             return self._step_eagerly(index, codes)
-        held_index, held_codes = self._inputs[key]
+        held_index, held_codes = self._inputs[codes.shape[2]]
         held_index[:count], held_index[count:] = index, self._padding_row
         held_codes[:count] = codes
         return replay()[:count].clone()
@@ -519,11 +522,15 @@ class _BatchDecoder:
         """Capture `key` if it is missing. Returns whether it tried."""
         missing = self._graphs.is_missing(key)
         if missing:
-            index = torch.full((key[0],), self._padding_row, device=self.device)
-            shape = key[0], self._decoder.config.num_codebooks, key[1]
-            self._inputs[key] = index, torch.zeros(shape, dtype=torch.long, device=self.device)
-            self._graphs.capture(key, self._step_eagerly, *self._inputs[key])
+            index, codes = self._inputs[key[1]]
+            index.fill_(self._padding_row)
+            self._graphs.capture(key, self._step_eagerly, index[: key[0]], codes[: key[0]])
         return missing
+
+    def _input_buffers(self, rows: int, frames: int) -> tuple[Tensor, Tensor]:
+        shape = rows, self._decoder.config.num_codebooks, frames
+        index = torch.full((rows,), self._padding_row, device=self.device)
+        return index, torch.zeros(shape, dtype=torch.long, device=self.device)
 
     def _sizes(self) -> Iterator[tuple[int, int]]:
         for most, frames in largest_batches(self._at_once):

@@ -39,10 +39,11 @@ class EagerStepRunner:
         """rows: the most rows of a step; by default all slots."""
         self._frame, self._slots = frame, slots
         self._graphs = CapturedGraphs(capture, "fast")
-        self._inputs: dict[GraphKey, tuple[Tensor, ...]] = {}  # input buffers of the captured Fast ARs
         # The time of a step grows with its rows on a CPU, but hardly on a GPU.
         most = rows or slots.count
         self._batches = list(range(1, most + 1)) if slots.device.type == "cpu" else _doublings(1, most)
+        # Input buffers of the captured Fast ARs, each of which reads the first rows.
+        self._inputs = () if capture is None else self._input_buffers(most)
 
     @property
     def graph_state(self) -> str:
@@ -73,8 +74,7 @@ class EagerStepRunner:
         """Capture `key` if it is for the usual top-k options and has no graph. Returns whether it tried."""
         wanted = key[1] == self._frame.candidates and self._graphs.is_missing(key)
         if wanted:
-            self._inputs[key] = self._inputs_for(*key)
-            self._graphs.capture(key, self._fast, *self._inputs[key])
+            self._graphs.capture(key, self._fast, *(buffer[: key[0]] for buffer in self._inputs))
         return wanted
 
     def _codes(self, rows: DecodeState, hidden: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ class EagerStepRunner:
         if replay is None:
             return self._frame.codes(options, hidden, semantic, noise)
         values = (options.temperature, options.top_p, options.top_k, hidden, semantic, noise)
-        for buffer, value in zip(self._inputs[key], values, strict=True):
+        for buffer, value in zip(self._inputs, values, strict=True):
             buffer[:count] = value
         return replay()[:count]
 
@@ -94,16 +94,16 @@ class EagerStepRunner:
     ) -> Tensor:
         return self._frame.codes(RowOptions(temperature, top_p, top_k), hidden, semantic, noise)
 
-    def _inputs_for(self, count: int, candidates: int) -> tuple[Tensor, ...]:
+    def _input_buffers(self, count: int) -> tuple[Tensor, ...]:
         idle = DecodeState.idle(count, self._frame.slow, self._slots.device)
-        weight = self._frame.slow.norm.weight
+        weight, noise = self._frame.slow.norm.weight, (count, self._frame.draws, self._frame.candidates)
         return (
             idle.temperature,
             idle.top_p,
             idle.top_k,
             weight.new_zeros(count, weight.shape[0]),
             idle.frame,
-            torch.ones(count, self._frame.draws, candidates, dtype=torch.float32, device=self._slots.device),
+            torch.ones(noise, dtype=torch.float32, device=self._slots.device),
         )
 
 

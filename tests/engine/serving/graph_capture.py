@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -79,6 +80,16 @@ class ShortOfMemory(FakeGraphCapture):
             self.failing -= 1
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return super().capture(function, *inputs)
+
+
+def fill_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let PyTorch refuse new buffers, as on a GPU without free memory."""
+
+    def refuse(*_: object, **__: object) -> Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    for name in ("full", "ones", "zeros"):
+        monkeypatch.setattr(torch, name, refuse)
 
 
 class EagerCapture:

@@ -27,10 +27,11 @@ from engine.serving.codec_worker import (
     CodecStream,
     CodecWorker,
     Samples,
+    _BatchDecoder,
     decoding_bytes,
 )
 from engine.serving.runner.graphs import GraphCapture, Replay
-from tests.engine.serving.graph_capture import FailingGraphCapture, FakeGraphCapture
+from tests.engine.serving.graph_capture import FailingGraphCapture, FakeGraphCapture, ShortOfMemory, fill_device
 from tests.paths import MINIATURE
 from tests.support.waiting import until
 
@@ -732,6 +733,15 @@ def stopped_worker(worker: CodecWorker) -> Iterator[None]:
         yield
     finally:
         gate.set()
+
+
+def test_capture_on_a_full_device_does_not_end_the_thread(
+    decoder: CodecDecoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = _BatchDecoder(decoder, ROWS, torch.device("cpu"), ShortOfMemory(1), ROWS)
+    fill_device(monkeypatch)
+    assert batches.capture_next()
+    assert batches.graph_failure
 
 
 class GatedGraphCapture:

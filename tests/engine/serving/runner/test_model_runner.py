@@ -29,7 +29,13 @@ from engine.serving.runner.slots import GPU_PREFILL_CHUNK, PADDED_SIZES, PREFILL
 from engine.serving.runner.step_runners import GraphMode
 from engine.text.tokenizer import VOICE
 from tests.engine.conftest import golden
-from tests.engine.serving.graph_capture import EagerCapture, FailingGraphCapture, FakeGraphCapture, ShortOfMemory
+from tests.engine.serving.graph_capture import (
+    EagerCapture,
+    FailingGraphCapture,
+    FakeGraphCapture,
+    ShortOfMemory,
+    fill_device,
+)
 from tests.paths import MINIATURE
 
 RESIDUAL = 64
@@ -622,6 +628,16 @@ def test_spoken_frames_are_not_prefilled_again_where_rounding_may_differ(
     assert begin(run, 0, spoken.second, 0) == spoken.reused
     again = Prompt(spoken.second.columns[:, :-3], spoken.second.shared, spoken.second.generated_ranges)
     assert begin(run, 0, again, 0) == again.columns.shape[1] - 1
+
+
+@pytest.mark.parametrize("mode", ["frame", "fast"])
+def test_capture_on_a_full_device_does_not_end_the_thread(
+    short: DualAR, mode: GraphMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runner(short, capture=ShortOfMemory(1), mode=mode)
+    fill_device(monkeypatch)
+    assert run.capture_next()
+    assert "out of memory" in run.graph_state
 
 
 @pytest.mark.parametrize("mode", ["frame", "off"])
