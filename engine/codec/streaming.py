@@ -33,10 +33,6 @@ class StreamingState:
                 else:
                     yield part
 
-    def clone(self) -> Self:
-        """Return an independent copy."""
-        return self._mapped(torch.clone)
-
     def to(self, device: torch.device | str) -> Self:
         """Return the state on a device: itself or a copy, buffer by buffer. Waits for the copies."""
         return self._mapped(lambda buffer: buffer.to(device))
@@ -59,14 +55,6 @@ class StreamingState:
         """Replace the batch rows with the int64 indices `rows` `[n]` with those of `other`, `[n, …]`."""
         for buffer, new in zip(self.tensors(), other.tensors(), strict=True):
             buffer.index_copy_(0, rows, new)
-
-    def reset(self, rows: Tensor | None = None) -> None:
-        """Start a new signal in the batch rows selected by the bool mask `rows` `[B]`; by default in all."""
-        for buffer in self.tensors():
-            if rows is None:
-                buffer.zero_()
-            else:
-                buffer.masked_fill_(rows.view(-1, *[1] * (buffer.dim() - 1)), 0)
 
     def nbytes(self) -> int:
         """Return the size of all buffers in bytes."""

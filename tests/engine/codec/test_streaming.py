@@ -129,29 +129,21 @@ def test_batched_rows_equal_single_rows(decoder: CodecDecoder, config: CodecConf
         torch.testing.assert_close(together[row : row + 1], alone, rtol=0, atol=1e-6)
 
 
-def test_reset_state_decodes_like_a_new_one(decoder: CodecDecoder, codes: Tensor, audio: Tensor) -> None:
-    state = decoder.init_state()
-    decode_in_chunks([11, FRAMES], decoder, codes, state)
-    state.reset()
-    again = decode_in_chunks(equal_chunks(8), decoder, codes, state)
-    torch.testing.assert_close(again, audio, rtol=0, atol=1e-6)
-
-
-def test_reset_of_one_row_keeps_the_other(decoder: CodecDecoder, config: CodecConfig) -> None:
+def test_new_state_of_one_row_keeps_the_other(decoder: CodecDecoder, config: CodecConfig) -> None:
     both = random_codes(24, config, batch=2)
     state = decoder.init_state(2)
     decoder.decode_step(both[:, :, :12], state)
-    state.reset(torch.tensor([True, False]))
+    state.put(torch.tensor([0]), decoder.init_state(1))
     after = decoder.decode_step(both[:, :, 12:], state)
     fresh = decoder.decode(both[:1, :, 12:])
     carried = decoder.decode(both[1:])[..., 12 * config.frame_length :]
     torch.testing.assert_close(after, torch.cat((fresh, carried)), rtol=0, atol=1e-6)
 
 
-def test_cloned_state_is_independent(decoder: CodecDecoder, codes: Tensor) -> None:
+def test_taken_rows_are_independent(decoder: CodecDecoder, codes: Tensor) -> None:
     state = decoder.init_state()
     decoder.decode_step(codes[:, :, :10], state)
-    twin = state.clone()
+    twin = state.take(torch.tensor([0]))
     before = [buffer.clone() for buffer in twin.tensors()]
     first = decoder.decode_step(codes[:, :, 10:20], state)
     assert all(torch.equal(a, b) for a, b in zip(before, twin.tensors(), strict=True))

@@ -71,11 +71,11 @@ def test_encoder_window_covers_the_longest_clip(release: Qwen3TTSRelease) -> Non
     assert 30 * 2 * codec.frame_rate < ENCODER_WINDOW == codec.encoder_transformer.window_size
 
 
-def test_batch_rows_reset_independently(encoder: SpeechEncoder) -> None:
+def test_batch_rows_begin_independently(encoder: SpeechEncoder) -> None:
     clip = golden()["clip"][None, None, : 3 * encoder.config.frame_length]
     state = encoder.init_state(2)
     encoder.encode_step(torch.cat((clip.flip(2), clip)), state)
-    state.reset(torch.tensor([True, False]))
+    state.put(torch.tensor([0]), encoder.init_state(1))
     again = encoder.encode_step(torch.cat((clip, clip)), state)
     assert torch.equal(again[:1], encoder.encode(clip))
 
