@@ -23,7 +23,8 @@ MAX_MERGED_SECONDS = LONGEST_USED - 2.0
 def merge_references(references: Sequence[tuple[AnySource, str]], sample_rate: int) -> tuple[AnySource | bytes, str]:
     """Merge clips of one speaker, each with its transcript, into one; a single one stays as it is.
 
-    A clip longer than 30 s is cut, and its transcript too. Clips after the first `MAX_MERGED_SECONDS` are left out. If
+    The merged clip is a WAV file of the clips, each trimmed and at the same level, with short pauses between them. A
+    clip longer than 30 s is cut, and its transcript too. Clips after the first `MAX_MERGED_SECONDS` are left out. If
     any of the others has no transcript, the merged transcript is empty.
 
     Args:
@@ -35,20 +36,8 @@ def merge_references(references: Sequence[tuple[AnySource, str]], sample_rate: i
     sources, transcripts = zip(*references, strict=True)
     clips = _used_clips(sources, sample_rate)
     said = [transcript_for(clip, words)[0] for clip, words in zip(clips, transcripts[: len(clips)], strict=True)]
-    return _concatenated(clips), merge_transcripts(said) if all(said) else ""
-
-
-def merge_clips(sources: Sequence[Source], sample_rate: int) -> bytes:
-    """Concatenate clips into a WAV file, each trimmed and at the same level, with short pauses between them.
-
-    Clips after the first `MAX_MERGED_SECONDS` are left out.
-
-    Args:
-        sources: one or more, as for `prepare_reference`.
-        sample_rate: sampling rate of the result in Hz.
-    Raises UnusableReference for the first unusable clip.
-    """
-    return _concatenated(_used_clips(sources, sample_rate))
+    merged = wav_bytes(np.concatenate([clip.samples.numpy() for clip in clips]), clips[0].sample_rate)
+    return merged, merge_transcripts(said) if all(said) else ""
 
 
 def _used_clips(sources: Sequence[Source], sample_rate: int) -> list[Clip]:
@@ -62,10 +51,6 @@ def _used_clips(sources: Sequence[Source], sample_rate: int) -> list[Clip]:
         if seconds > MAX_MERGED_SECONDS:
             break
     return clips
-
-
-def _concatenated(clips: Sequence[Clip]) -> bytes:
-    return wav_bytes(np.concatenate([clip.samples.numpy() for clip in clips]), clips[0].sample_rate)
 
 
 def merge_transcripts(transcripts: Sequence[str]) -> str:

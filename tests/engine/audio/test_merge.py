@@ -9,12 +9,18 @@ import soundfile
 
 from engine.audio import prepare_reference
 from engine.audio.clip_length import LONGEST_USED
-from engine.audio.merge import MAX_MERGED_SECONDS, merge_clips, merge_references, merge_transcripts
+from engine.audio.merge import MAX_MERGED_SECONDS, merge_references, merge_transcripts
 from engine.errors import UnusableReference
 from tests.paths import SPEECH
 
 CLIPS = [SPEECH / "flite_slt.flac", SPEECH / "espeak_en_gb.flac"]
 RATE = 22_050
+
+
+def merged(*sources: Path | bytes) -> bytes:
+    clip, _ = merge_references([(source, "") for source in sources], RATE)
+    assert isinstance(clip, bytes)
+    return clip
 
 
 def level(samples: np.ndarray) -> float:
@@ -27,7 +33,7 @@ def test_merged_clips_are_trimmed_and_equally_loud(tmp_path: Path) -> None:
     samples, rate = soundfile.read(CLIPS[1])
     quiet = tmp_path / "quiet.wav"
     soundfile.write(quiet, samples / 20, rate, subtype="FLOAT")
-    joined, joined_rate = soundfile.read(io.BytesIO(merge_clips([CLIPS[0], quiet.read_bytes()], RATE)))
+    joined, joined_rate = soundfile.read(io.BytesIO(merged(CLIPS[0], quiet.read_bytes())))
     first, second = (prepare_reference(clip, RATE).samples.numpy() for clip in CLIPS)
     assert joined_rate == RATE
     assert len(joined) == pytest.approx(len(first) + len(second), abs=RATE * 0.02)
@@ -39,7 +45,7 @@ def test_merged_clip_of_maximum_length_is_used_whole(tmp_path: Path) -> None:
     """Preparing the merged clip again removes nothing from it."""
     clips = [SPEECH / "flite_slt_story.flac", SPEECH / "flite_rms_story.flac"]
     assert sum(soundfile.info(str(clip)).duration for clip in clips) < MAX_MERGED_SECONDS
-    joined = merge_clips(clips, RATE)
+    joined = merged(*clips)
     prepared = prepare_reference(joined, RATE)
     assert prepared.speech_kept == 1
     assert prepared.notes == ()
@@ -69,13 +75,13 @@ def test_clips_beyond_the_maximum_length_are_left_out() -> None:
     long = long_clip(int(26 / soundfile.info(str(CLIPS[0])).duration))
     references = [(long, f"Clip {number}.") for number in range(4)]
     clip, transcript = merge_references(references, RATE)
-    assert (clip, transcript) == (merge_clips([long] * 2, RATE), "Clip 0. Clip 1.")
+    assert (clip, transcript) == (merged(long, long), "Clip 0. Clip 1.")
     assert prepare_reference(clip, RATE).duration <= LONGEST_USED
 
 
 def test_unusable_clip_cannot_be_merged() -> None:
     with pytest.raises(UnusableReference):
-        merge_clips([CLIPS[0], b"no sound"], RATE)
+        merged(CLIPS[0], b"no sound")
 
 
 def test_merged_transcripts_end_sentences_between_clips() -> None:
@@ -85,5 +91,5 @@ def test_merged_transcripts_end_sentences_between_clips() -> None:
 
 def test_references_are_merged_with_their_transcripts() -> None:
     assert merge_references([(CLIPS[0], "One")], RATE) == (CLIPS[0], "One")
-    assert merge_references([(CLIPS[0], "One"), (CLIPS[1], "Two.")], RATE) == (merge_clips(CLIPS, RATE), "One. Two.")
-    assert merge_references([(CLIPS[0], "One"), (CLIPS[1], "")], RATE) == (merge_clips(CLIPS, RATE), "")
+    assert merge_references([(CLIPS[0], "One"), (CLIPS[1], "Two.")], RATE) == (merged(*CLIPS), "One. Two.")
+    assert merge_references([(CLIPS[0], "One"), (CLIPS[1], "")], RATE) == (merged(*CLIPS), "")
