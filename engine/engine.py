@@ -759,6 +759,3 @@ def choose_device(device: str) -> torch.device:
             raise DeviceUnavailable("engine.few_devices", device=device, count=torch.cuda.device_count())
         chosen = torch.device("cuda", chosen.index or 0)
     return chosen
-
-
-__all__ = ["EncodedVoice", "Engine", "EngineStatus", "SpeakOptions"]

@@ -25,20 +25,6 @@ from engine.serving.device import capture_lock
 from engine.serving.host_memory import free_host_memory
 from engine.serving.runner.slots import GPU_PREFILL_CHUNK
 
-__all__ = [
-    "MemoryPlan",
-    "activation_dtype",
-    "available_memory",
-    "choose_precision",
-    "held_bytes",
-    "is_small",
-    "limit_gpu_memory",
-    "note_gpu_user",
-    "plan_memory",
-    "release_memory",
-    "reserved_memory",
-]
-
 SHORTEST = 2048  # positions: a clip of half a minute and a minute of speech
 _STEP = 256  # positions: cache lengths between the shortest and the requested are multiples of it
 
