@@ -37,7 +37,7 @@ from engine.models.compiling import compile_blocks
 from engine.models.fused import use_fused_sampling, use_fused_steps
 from engine.models.native.run import use_native_sampling, use_native_steps
 from engine.models.quantization import Precision
-from engine.models.sampling import SamplingOptions, as_integer, shown
+from engine.models.sampling import SamplingOptions, as_integer, option_value
 from engine.release.hub import LoadingProgress, find_release
 from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
 from engine.serving.clips.clip_encoder import ClipEncoder
@@ -323,10 +323,10 @@ class Engine:
             raise InvalidOption("option.graphs", value=str(graphs)[:40], known=get_args(GraphMode))
         concurrent = None if slots is None else as_integer(slots) or 0
         if concurrent is not None and not 1 <= concurrent <= MAX_SLOTS:
-            raise InvalidOption("option.slots", slots=shown(slots), most=MAX_SLOTS)
+            raise InvalidOption("option.slots", slots=option_value(slots), most=MAX_SLOTS)
         waiting = as_integer(queue)
         if waiting is None or waiting < 0:
-            raise InvalidOption("option.queue", queue=shown(queue))
+            raise InvalidOption("option.queue", queue=option_value(queue))
         folder = find_release(model, progress)
         with on_device(chosen):
             return cls(

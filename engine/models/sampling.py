@@ -44,11 +44,11 @@ class SamplingOptions:
     def __post_init__(self) -> None:
         temperature, top_p, top_k = as_number(self.temperature), as_number(self.top_p), as_integer(self.top_k)
         if temperature is None or not 0 <= temperature <= 2:
-            raise InvalidOption("option.temperature", value=shown(self.temperature))
+            raise InvalidOption("option.temperature", value=option_value(self.temperature))
         if top_p is None or not 0 < top_p <= 1:
-            raise InvalidOption("option.top_p", value=shown(self.top_p))
+            raise InvalidOption("option.top_p", value=option_value(self.top_p))
         if top_k is None or not 1 <= top_k <= MAX_TOP_K:
-            raise InvalidOption("option.top_k", value=shown(self.top_k), most=MAX_TOP_K)
+            raise InvalidOption("option.top_k", value=option_value(self.top_k), most=MAX_TOP_K)
         object.__setattr__(self, "temperature", temperature)
         object.__setattr__(self, "top_p", top_p)
         object.__setattr__(self, "top_k", top_k)
@@ -68,7 +68,7 @@ def as_integer(value: SupportsFloat) -> int | None:
     return int(number) if number is not None and number.is_integer() else None
 
 
-def shown(value: object) -> float | str:
+def option_value(value: object) -> float | str:
     """Return the value of an option for a message: a number, formatted for the user's language, or text."""
     return value if isinstance(value, int | float) else str(value)[:40]
 
