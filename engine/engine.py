@@ -40,10 +40,11 @@ from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions, as_integer, option_value
 from engine.release.hub import LoadingProgress, find_release
 from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
+from engine.serving.batch_decoder import FRAMES_AT_ONCE, ROWS_PER_SLOT, decoding_bytes
 from engine.serving.clips.clip_encoder import ClipEncoder
 from engine.serving.clips.speaker_adaptations import SpeakerAdaptation, SpeakerAdaptations
 from engine.serving.clips.speaker_embeddings import SpeakerEmbeddings
-from engine.serving.codec_worker import FRAMES_AT_ONCE, ROWS_PER_SLOT, CodecWorker, decoding_bytes
+from engine.serving.codec_worker import CodecWorker
 from engine.serving.device import on_device, prepare_device, run_in_limited_memory, share_cores, without_torch_modes
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.host_memory import free_host_memory

@@ -19,8 +19,8 @@ from engine.families.family import Architecture
 from engine.models import int8_linear
 from engine.models.int8_linear import Int8Linear
 from engine.models.quantization import QUANTIZED, Precision, StackName, layouts
+from engine.serving.batch_decoder import ROWS_PER_SLOT, activation_bytes, decoding_bytes
 from engine.serving.clips.clip_encoder import ENCODE_SECONDS
-from engine.serving.codec_worker import ROWS_PER_SLOT, activation_bytes, decoding_bytes
 from engine.serving.device import capture_lock
 from engine.serving.host_memory import free_host_memory
 from engine.serving.runner.slots import GPU_PREFILL_CHUNK

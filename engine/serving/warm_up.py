@@ -9,7 +9,7 @@ from engine.codec.views import DecoderView
 from engine.families.family import SpeechModel
 from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
-from engine.serving.codec_worker import decoding_bytes, largest_batches
+from engine.serving.batch_decoder import decoding_bytes, largest_batches
 from engine.serving.device import run_in_limited_memory
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache

@@ -35,7 +35,8 @@ from engine.families.s2.release import S2Release
 from engine.models.prompt import Prompt
 from engine.release.profile import Profile
 from engine.request import AudioChunk, Speech
-from engine.serving.codec_worker import CodecWorker, _BatchDecoder
+from engine.serving.batch_decoder import BatchDecoder
+from engine.serving.codec_worker import CodecWorker
 from engine.serving.pacing import CHUNK_FRAMES
 from engine.serving.turn import AudioDecoded, Event, EventStream, Turn, TurnEnded, is_looping
 from engine.text import Segment
@@ -326,7 +327,7 @@ def test_word_that_a_cut_leaves_out_is_missing_although_more_audio_is_delivered(
 def test_segment_without_audio_keeps_its_place(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pauses wait for the audio before it, here that of a slow codec."""
     ended, push, put = threading.Event(), Turn.push, EventStream.put
-    decode = _BatchDecoder.decode
+    decode = BatchDecoder.decode
 
     def push_with_early_end(self: Turn, frame: np.ndarray, end_index: int) -> None:
         push(self, np.full_like(frame, end_index) if self.segment or self.frames >= 6 else frame, end_index)
@@ -336,14 +337,14 @@ def test_segment_without_audio_keeps_its_place(engine: Engine, monkeypatch: pyte
         if isinstance(event, TurnEnded) and event.turn == 1:
             ended.set()
 
-    def decode_late(self: _BatchDecoder, *arguments: Any) -> Any:
+    def decode_late(self: BatchDecoder, *arguments: Any) -> Any:
         assert ended.wait(WAIT)
         return decode(self, *arguments)
 
     monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 0)
     monkeypatch.setattr(Turn, "push", push_with_early_end)
     monkeypatch.setattr(EventStream, "put", put_noting_the_end)
-    monkeypatch.setattr(_BatchDecoder, "decode", decode_late)
+    monkeypatch.setattr(BatchDecoder, "decode", decode_late)
     segments = [Segment("One."), Segment("Two.", silence_before=0.2, silence_after=0.1)]
     chunks = list(speech := engine.speak(segments, None, SpeakOptions(seed=1)))
     assert [segment.frames for segment in speech.result.segments] == [6, 0]

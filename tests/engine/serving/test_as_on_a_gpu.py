@@ -9,7 +9,7 @@ import pytest
 
 from engine import Engine, SpeakOptions
 from engine import engine as engine_module
-from engine.serving import codec_worker
+from engine.serving import batch_decoder
 from engine.serving.runner import model_runner, prefill_graphs
 from engine.serving.runner.model_runner import ModelRunner, PendingFrames
 from storage.voices.sample_voices import read_sample_voices
@@ -24,7 +24,7 @@ def engine() -> Iterator[Engine]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine_module, "_graph_capture", lambda *_: FakeGraphCapture())
         patch.setattr(engine_module, "POSITIONS", 512)  # of a slot; static shapes compute all
-        patch.setattr(codec_worker, "GRAPH_FRAMES", (4, 1))
+        patch.setattr(batch_decoder, "GRAPH_FRAMES", (4, 1))
         patch.setattr(prefill_graphs, "SIZES", (32, 256))
         patch.setattr(ModelRunner, "is_asynchronous", property(lambda _: True))
         # The next step overwrites the result of a graph, which is copied on a GPU.

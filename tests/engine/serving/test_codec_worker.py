@@ -20,16 +20,9 @@ from engine.codec.codec import CodecDecoder, DecoderState
 from engine.codec.postfilter import Postfilter, PostfilterStream
 from engine.errors import EngineClosed, InvalidCodes
 from engine.families.s2.codec import codec_files, load_codec_decoder
-from engine.serving import codec_worker as module
-from engine.serving.codec_worker import (
-    FRAMES_AT_ONCE,
-    GRAPH_FRAMES,
-    CodecStream,
-    CodecWorker,
-    Samples,
-    _BatchDecoder,
-    decoding_bytes,
-)
+from engine.serving import batch_decoder, codec_worker
+from engine.serving.batch_decoder import FRAMES_AT_ONCE, GRAPH_FRAMES, BatchDecoder, decoding_bytes
+from engine.serving.codec_worker import CodecStream, CodecWorker, Samples
 from engine.serving.runner.graphs import GraphCapture, Replay
 from tests.engine.serving.graph_capture import FailingGraphCapture, FakeGraphCapture, ShortOfMemory, fill_device
 from tests.paths import MINIATURE
@@ -183,7 +176,7 @@ def test_first_batch_of_each_size_runs_in_limited_memory(
         limited.append((needed, threading.current_thread().name))
         return work()
 
-    monkeypatch.setattr(module, "run_in_limited_memory", run)
+    monkeypatch.setattr(batch_decoder, "run_in_limited_memory", run)
     take, needed = Take([4, 4, 2, 4]), decoding_bytes(recording.config, recording.init_state(1).nbytes(), 1)
     with running_worker(recording, rows=1) as worker:
         take.submit_all(worker)
@@ -305,7 +298,7 @@ def test_codes_of_a_voice_are_decoded_once_for_its_takes(
     recording: RecordingDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Up to `CONTEXTS_KEPT` voices are cached, except forgotten ones."""
-    monkeypatch.setattr(module, "CONTEXTS_KEPT", 2)
+    monkeypatch.setattr(codec_worker, "CONTEXTS_KEPT", 2)
     contexts = [np.random.default_rng(seed).integers(0, ENTRIES, (CODEBOOKS, 20)) for seed in range(3)]
     with running_worker(recording) as worker:
 
@@ -439,7 +432,7 @@ def test_pieces_of_equal_length_are_batched(recording: RecordingDecoder) -> None
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> int:
     """The most frames of a batch, fewer than in use."""
-    monkeypatch.setattr(module, "FRAMES_AT_ONCE", 16)
+    monkeypatch.setattr(batch_decoder, "FRAMES_AT_ONCE", 16)
     return 16
 
 
@@ -656,7 +649,7 @@ BATCHES, SHORT_BATCHES = batches(ROWS), batches(ROWS, SHORT_FRAMES)
 @pytest.fixture
 def short_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Capture only graphs of short chunks, since fake captures are slow."""
-    monkeypatch.setattr(module, "GRAPH_FRAMES", SHORT_FRAMES)
+    monkeypatch.setattr(batch_decoder, "GRAPH_FRAMES", SHORT_FRAMES)
 
 
 def assert_streams_decode(
@@ -738,7 +731,7 @@ def stopped_worker(worker: CodecWorker) -> Iterator[None]:
 def test_capture_on_a_full_device_does_not_end_the_thread(
     decoder: CodecDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batches = _BatchDecoder(decoder, ROWS, torch.device("cpu"), ShortOfMemory(1), ROWS)
+    batches = BatchDecoder(decoder, ROWS, torch.device("cpu"), ShortOfMemory(1), ROWS)
     fill_device(monkeypatch)
     assert batches.capture_next()
     assert batches.graph_failure

@@ -30,7 +30,7 @@ from engine.models.config import TransformerConfig
 from engine.models.quantization import Precision
 from engine.release.hub import BUNDLED
 from engine.serving import memory
-from engine.serving.codec_worker import ROWS_PER_SLOT, _BatchDecoder, decoding_bytes
+from engine.serving.batch_decoder import ROWS_PER_SLOT, BatchDecoder, decoding_bytes
 from engine.serving.device import SLACK_BYTES
 from engine.serving.memory import (
     SHORTEST,
@@ -475,7 +475,7 @@ def test_graphs_of_a_large_codec_reserve_what_is_planned() -> None:
     """With S2-Pro's sizes: without a limit, more than 100 GiB on a GPU that has them."""
     device, slots = torch.device("cuda:0"), 32
     decoder = CodecDecoder(CODEC).requires_grad_(False).to(device)
-    batches = _BatchDecoder(decoder, ROWS_PER_SLOT * slots, device, CudaGraphCapture(device), slots)
+    batches = BatchDecoder(decoder, ROWS_PER_SLOT * slots, device, CudaGraphCapture(device), slots)
     release_memory()
     before = torch.cuda.memory_reserved(device)
     while batches.capture_next():

@@ -17,7 +17,8 @@ import engine.serving.device
 import engine.serving.runner.graphs
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.models.int8_linear import Int8Linear
-from engine.serving.codec_worker import GRAPH_FRAMES, CodecWorker
+from engine.serving.batch_decoder import GRAPH_FRAMES
+from engine.serving.codec_worker import CodecWorker
 from engine.serving.runner.graphs import CapturedGraphs, CudaGraphCapture, TorchScriptCapture
 from tests.engine.serving.graph_capture import FailingGraphCapture, FakeGraphCapture, ShortOfMemory
 from tests.engine.serving.test_codec_worker import BATCHES, ROWS, assert_streams_decode
