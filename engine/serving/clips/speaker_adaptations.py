@@ -74,8 +74,9 @@ class SpeakerAdaptations:
                 return
             self._waiting[key] = partial(self.adaptation_for, clip, codes, decode)
             if len(self._waiting) > _AHEAD:
-                self._waiting.popitem(last=False)
-            self._ahead.submit(self._learn_next)
+                self._waiting.popitem(last=False)  # its turn in the thread is this one's
+            else:
+                self._ahead.submit(self._learn_next)
 
     def forget(self, clip: bytes, codes: NDArray[np.int64]) -> None:
         """Drop what was learned from a clip. What is being learned is not cached."""

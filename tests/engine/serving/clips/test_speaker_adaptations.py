@@ -118,6 +118,7 @@ def busy(postfilter: Postfilter) -> tuple[SpeakerAdaptations, list[bytes], threa
 
 def test_the_last_clips_are_learned_from_ahead_once_and_first(postfilter: Postfilter) -> None:
     learned, clips, gate = busy(postfilter)
+    assert learned._ahead._work_queue.qsize() == 4  # not one for each clip that has ever waited
     learned.forget(b"104", CODES)
     gate.set()
     learned._ahead.shutdown(wait=True)
