@@ -27,9 +27,10 @@ class KVView(Protocol):
     """Access of attention to the positions before the new ones."""
 
     def next_rope(self, table: Tensor, new: int) -> Tensor:
-        """Return the rows of a rotary table `[positions, d / 2]` for T new positions: `[T or B × T…, 1, d / 2]`.
+        """Return the values of a rotary table `[positions, d / 2]` at T = `new` positions `[T, 1, d / 2]`, or at one of
+        each row `[B, 1, 1, d / 2]`.
 
-        Called once per run through all layers; growing views advance by `new`.
+        Called once for a run through all layers; growing views advance by `new`.
         """
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -26,8 +26,8 @@ class PrefixCache:
 
     On a CPU both tiers are the same memory, so only the first is used. Entries move to the second one in a thread of
     their own, because frames must not wait for copies of up to 150 MB; meanwhile they are found on the device. No more
-    bytes move at once than the first tier may have; further evicted entries are dropped. All methods are for one
-    thread.
+    bytes move at once than the first tier may have; further evicted entries are dropped. Methods are for one thread,
+    `nbytes` for any.
     """
 
     def __init__(self, device: torch.device, device_bytes: int, host_bytes: int) -> None:

@@ -86,17 +86,10 @@ class SlotPool:
         clears: whether a slot is cleared behind what a request reuses, for steps that read all of it under a mask: a
             NaN of an earlier request would spoil this one. To clear what each step reads would take longer.
         """
-        self._slow, self._prefixes, self._pads_prefill, self._batch_invariant, self._clears = (
-            slow,
-            prefixes,
-            pads_prefill,
-            batch_invariant,
-            clears,
-        )
-        self.chunk_size, self.prefills_alone = (
-            GPU_PREFILL_CHUNK if pads_prefill else PREFILL_CHUNK,
-            batch_invariant or not pads_prefill,
-        )
+        self._slow, self._prefixes = slow, prefixes
+        self._pads_prefill, self._batch_invariant, self._clears = pads_prefill, batch_invariant, clears
+        self.chunk_size = GPU_PREFILL_CHUNK if pads_prefill else PREFILL_CHUNK
+        self.prefills_alone = batch_invariant or not pads_prefill
         self.count = count
         self.device = slow.norm.weight.device
         # Inactive rows of a static step write to the last position, so no request may use it.
