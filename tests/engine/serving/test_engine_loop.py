@@ -384,7 +384,9 @@ def test_speeches_finalized_by_gc_do_not_block_others(watch: Callable[..., Watch
 @pytest.mark.usefixtures("shared_weights", "turns")
 def test_speech_may_be_finalized_at_any_line_of_engine_threads() -> None:
     """The garbage collector may run finalizers there, even while a thread holds locks."""
-    files = tuple(f"serving/{name}.py" for name in ("scheduler", "inbox", "engine_loop", "codec_worker"))
+    files = tuple(
+        f"serving/{name}.py" for name in ("scheduler", "inbox", "engine_loop", "codec_worker", "batch_decoder")
+    )
     passed: dict[tuple[str, int], int] = {}
     functions: set[str] = set()
     finalizers: list[Callable[[], None]] = []
