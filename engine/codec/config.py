@@ -93,8 +93,6 @@ class QuantizerConfig:
     def __post_init__(self) -> None:
         _check_sizes(self, "input_dim", "n_codebooks", "codebook_size", "codebook_dim", "semantic_codebook_size")
         _check_rates(self, "downsample_factor")
-        if not isinstance(self.transformer, WindowedTransformerConfig):
-            raise InvalidConfig(f"The codec's transformer must be a section, not {shown(self.transformer)}.")
         if self.transformer.dim != self.input_dim:
             raise InvalidConfig(
                 f"The codec's quantizer is {self.input_dim} wide and its transformer {self.transformer.dim}."
@@ -129,8 +127,6 @@ class CodecConfig:
             raise InvalidConfig(f"The codec's decoder_dim = {self.decoder_dim} cannot be halved in each of its blocks.")
         if prod(self.encoder_rates) != prod(self.decoder_rates):
             raise InvalidConfig("The codec's encoder_rates and decoder_rates differ in their product.")
-        if not isinstance(self.quantizer, QuantizerConfig):
-            raise InvalidConfig(f"The codec's quantizer must be a section, not {shown(self.quantizer)}.")
         if self.quantizer.input_dim != self.latent_dim:
             raise InvalidConfig(
                 f"The codec's latents are {self.latent_dim} wide, its quantizer {self.quantizer.input_dim}."
