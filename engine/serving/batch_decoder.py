@@ -45,8 +45,8 @@ class BatchDecoder:
         }
 
     @property
-    def graph_failure(self) -> str | None:
-        return self._graphs.state if self._graphs.has_failed else None
+    def graph_failure(self) -> str:
+        return self._graphs.failure
 
     def part_lengths(self, frames: int) -> list[int]:
         """Return the captured lengths that a chunk is split into; without graphs, that of the whole."""

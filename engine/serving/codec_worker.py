@@ -232,8 +232,8 @@ class CodecWorker:
         return 0 if self._postfilter is None else self._postfilter.lookahead
 
     @property
-    def graph_failure(self) -> str | None:
-        """How many batch sizes could not be captured and why; None if none failed."""
+    def graph_failure(self) -> str:
+        """How many batch sizes could not be captured and why; empty if none failed."""
         return self._batches.graph_failure
 
     @property

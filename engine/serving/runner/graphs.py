@@ -267,9 +267,9 @@ class CapturedGraphs:
         return f"{self._name}, {len(failed)} of {len(failed) + len(self._replays)} sizes without ({why})"
 
     @property
-    def has_failed(self) -> bool:
-        """Whether the capture of a key has failed."""
-        return bool(self._failed)
+    def failure(self) -> str:
+        """The state if the capture of a key has failed; empty otherwise."""
+        return self.state if self._failed else ""
 
     def get(self, key: GraphKey) -> Replay | None:
         """Return the replay captured under `key`, if any."""

@@ -48,7 +48,7 @@ class PrefillGraphs:
     @property
     def failure(self) -> str:
         """Why there are no graphs, or none of some sizes; empty if nothing has failed."""
-        why = self._disagreement or (self._graphs.state if self._graphs.has_failed else "")
+        why = self._disagreement or self._graphs.failure
         return why and f"prompts without graphs: {why}"
 
     def capture_next(self) -> bool:

@@ -481,7 +481,7 @@ def test_graphs_of_a_large_codec_reserve_what_is_planned() -> None:
     while batches.capture_next():
         release_memory()
     needed = decoding_bytes(CODEC, decoder.init_state(1).nbytes(), slots)
-    assert batches.graph_failure is None
+    assert batches.graph_failure == ""
     assert torch.cuda.memory_reserved(device) - before < needed + 2 * SLACK_BYTES  # some is lost between blocks
     assert torch.cuda.get_per_process_memory_fraction(device) == 1
 

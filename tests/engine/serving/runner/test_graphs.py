@@ -132,7 +132,7 @@ def test_failed_capture_of_one_size_keeps_graphs_of_others(caplog: pytest.LogCap
     replay = graphs.get((2, 1))
     assert replay is not None
     assert replay().tolist() == [-1, -1]
-    assert graphs.has_failed
+    assert graphs.failure
     assert graphs.state == "frame, 2 of 4 sizes without (CUDA out of memory.)"
     assert len(caplog.records) == 1
 
@@ -142,7 +142,7 @@ def test_capture_that_lacked_memory_is_tried_once_more(caplog: pytest.LogCapture
         caplog.clear()
         graphs = CapturedGraphs(ShortOfMemory(failing), "frame")
         graphs.capture((1, 1), torch.neg, torch.ones(1))
-        assert graphs.has_failed
+        assert graphs.failure
         assert not graphs.is_missing((1, 1)), "not before the engine is idle"
         assert graphs.retry()
         assert graphs.is_missing((1, 1))
@@ -150,7 +150,7 @@ def test_capture_that_lacked_memory_is_tried_once_more(caplog: pytest.LogCapture
         assert not graphs.is_missing((1, 1))
         assert not graphs.retry()
         assert graphs.state == state
-        assert graphs.has_failed is (failing == 2)
+        assert bool(graphs.failure) is (failing == 2)
         assert len(caplog.records) == 1
 
 
