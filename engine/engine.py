@@ -20,6 +20,7 @@ from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, tr
 from engine.audio.doctor import check_transcript
 from engine.codec.fused import use_fused_convolutions
 from engine.codec.postfilter import Postfilter
+from engine.codec.views import DecoderView
 from engine.errors import (
     DeviceUnavailable,
     EngineClosed,
@@ -29,7 +30,7 @@ from engine.errors import (
     InvalidText,
     UnusableReference,
 )
-from engine.families.family import PromptReference, PromptVoice
+from engine.families.family import PromptReference, PromptVoice, Release, SpeechModel
 from engine.families.registry import read_release
 from engine.languages import language_name
 from engine.messages import UserMessage
@@ -181,40 +182,21 @@ class Engine:
         self._architecture, self._graphs, self._queue = architecture, graphs, queue
         self._deterministic = deterministic
         self.slots = slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS)
+        self._unfused_reasons: list[str] = []  # why fused kernels are off on a device that supports them
         plan = self._plan_memory(device) if start else None
         report("Loading the speech model", 0.0)
-        model = release.load_model(activation_dtype(self.precision, device), device, self.precision)
-        share_cores(device, small=is_small(architecture))
-        self._unfused_reasons: list[str] = []  # why fused kernels are off on a device that supports them
-        for stack in (model.slow, model.fast):
-            self._unfused_reasons += filter(None, [use_native_steps(stack)])
-            stack.prepare_for_decoding()
-            if compiled:
-                compile_blocks(stack)
-            elif device.type == "cuda":
-                self._unfused_reasons += filter(None, [use_fused_steps(stack)])
-        codec = self._codec_config
-        sizes = model.slow.semantic_codebook_size + 1, codec.codebook_sizes[-1]
-        use_fast_sampling = use_fused_sampling if device.type == "cuda" else use_native_sampling
-        self._unfused_reasons += filter(None, [use_fast_sampling(model.slow, sizes)])
-        if device.type == "cuda":
-            release_memory()  # of the checks, and of weights that have been merged
+        self._model = self._load_model(release, device, compiled)
         report("Loading the codec", 0.6)
-        decoder = release.load_decoder(device)
-        if device.type == "cuda" and start:  # ZeroGPU has no GPU yet
-            needed = decoding_bytes(codec, decoder.init_state(1).nbytes(), FRAMES_AT_ONCE)
-            limited = partial(run_in_limited_memory, device, needed)
-            self._unfused_reasons += filter(None, [use_fused_convolutions(decoder, limited)])
-            release_memory()
+        self._decoder = self._load_decoder(release, device, has_gpu=device.type == "cuda" and start)
+        codec = self._codec_config
         self.sample_rate, self.frame_length = codec.sample_rate, codec.frame_length
         self.frame_rate = codec.frame_rate
-        self.codec_fingerprint = release.fingerprint(decoder)
+        self.codec_fingerprint = release.fingerprint(self._decoder)
         self.style_tags, self.english_only = self._profile.style_tags, self.capabilities.english_only
         self._encoder = ClipEncoder(lambda: release.load_encoder(device), self.codec_fingerprint, device)
         self._embeddings = SpeakerEmbeddings(lambda: release.load_speaker_encoder(device))
         self._adaptations: SpeakerAdaptations | None = None
-        self._prompts, self._model, self._decoder = release.prompts, model, decoder
-        self._aligner = release.aligner(model)
+        self._prompts, self._aligner = release.prompts, release.aligner(self._model)
         # Of several voices each, whose prompts may be cached, by their clips' codes.
         self._dialogues: OrderedDict[tuple[bytes, ...], PromptVoice] = OrderedDict()
         self._dialogues_lock = threading.Lock()
@@ -222,6 +204,34 @@ class Engine:
         if plan is not None:
             self._start(plan, device, report)
         report("Ready", 1.0)
+
+    def _load_model(self, release: Release, device: torch.device, compiled: bool) -> SpeechModel:
+        """Load both transformers, arranged for decoding, with the faster code that agrees with the plain one."""
+        model = release.load_model(activation_dtype(self.precision, device), device, self.precision)
+        share_cores(device, small=is_small(self._architecture))
+        for stack in (model.slow, model.fast):
+            self._unfused_reasons += filter(None, [use_native_steps(stack)])
+            stack.prepare_for_decoding()
+            if compiled:
+                compile_blocks(stack)
+            elif device.type == "cuda":
+                self._unfused_reasons += filter(None, [use_fused_steps(stack)])
+        sizes = model.slow.semantic_codebook_size + 1, self._codec_config.codebook_sizes[-1]
+        use_fast_sampling = use_fused_sampling if device.type == "cuda" else use_native_sampling
+        self._unfused_reasons += filter(None, [use_fast_sampling(model.slow, sizes)])
+        if device.type == "cuda":
+            release_memory()  # of the checks, and of weights that have been merged
+        return model
+
+    def _load_decoder(self, release: Release, device: torch.device, has_gpu: bool) -> DecoderView:
+        """Load the decoder view. has_gpu: whether kernels can run: not before `start` on ZeroGPU."""
+        decoder = release.load_decoder(device)
+        if has_gpu:
+            needed = decoding_bytes(self._codec_config, decoder.init_state(1).nbytes(), FRAMES_AT_ONCE)
+            limited = partial(run_in_limited_memory, device, needed)
+            self._unfused_reasons += filter(None, [use_fused_convolutions(decoder, limited)])
+            release_memory()
+        return decoder
 
     @without_torch_modes
     def start(self) -> None:
