@@ -123,7 +123,7 @@ class ModelRunner:
     @property
     def graph_state(self) -> str:
         """What is captured: `frame`, `fast`, or `off` and why; and why prompts are not, if that has failed."""
-        return "; ".join(filter(None, (self._steps.graph_state, self._slots.prefill_graphs.failure)))
+        return "; ".join(filter(None, (self._steps.graphs.state, self._slots.prefill_graphs.failure)))
 
     def stream(self) -> AbstractContextManager[torch.cuda.Stream | None]:
         """Return a context that runs frames on the model's device and their own stream, before other work of a GPU."""

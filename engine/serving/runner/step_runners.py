@@ -38,16 +38,12 @@ class EagerStepRunner:
     ) -> None:
         """rows: the most rows of a step; by default all slots."""
         self._frame, self._slots = frame, slots
-        self._graphs = CapturedGraphs(capture, "fast")
+        self.graphs = CapturedGraphs(capture, "fast")
         # The time of a step grows with its rows on a CPU, but hardly on a GPU.
         most = rows or slots.count
         self._batches = list(range(1, most + 1)) if slots.device.type == "cpu" else _doublings(1, most)
         # Input buffers of the captured Fast ARs, each of which reads the first rows.
         self._inputs = () if capture is None else self._input_buffers(most)
-
-    @property
-    def graph_state(self) -> str:
-        return self._graphs.state
 
     def run(self, slots: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
         """Run one frame for these slots.
@@ -68,20 +64,20 @@ class EagerStepRunner:
 
     def capture_next(self) -> bool:
         """Capture one missing graph for the usual top-k options. Returns False when none is missing."""
-        return any(self._capture((count, self._frame.candidates)) for count in self._batches) or self._graphs.retry()
+        return any(self._capture((count, self._frame.candidates)) for count in self._batches) or self.graphs.retry()
 
     def _capture(self, key: GraphKey) -> bool:
         """Capture `key` if it is for the usual top-k options and has no graph. Returns whether it tried."""
-        wanted = key[1] == self._frame.candidates and self._graphs.is_missing(key)
+        wanted = key[1] == self._frame.candidates and self.graphs.is_missing(key)
         if wanted:
-            self._graphs.capture(key, self._fast, *(buffer[: key[0]] for buffer in self._inputs))
+            self.graphs.capture(key, self._fast, *(buffer[: key[0]] for buffer in self._inputs))
         return wanted
 
     def _codes(self, rows: DecodeState, hidden: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
         options, count = rows.options, len(semantic)
         key = _at_least(self._batches, count), noise.shape[2]
         self._capture(key)
-        replay = self._graphs.get(key)
+        replay = self.graphs.get(key)
         if replay is None:
             return self._frame.codes(options, hidden, semantic, noise)
         values = (options.temperature, options.top_p, options.top_k, hidden, semantic, noise)
@@ -113,18 +109,14 @@ class TracedStepRunner:
 
     def __init__(self, frame: FrameStep, slots: SlotPool, capture: GraphCapture) -> None:
         self._frame, self._slots = frame, slots
-        self._graphs = CapturedGraphs(capture, "frame")
+        self.graphs = CapturedGraphs(capture, "frame")
         # Input buffers of the traces by number of rows: the active slots.
         self._index = [torch.arange(count) for count in range(min(slots.count, MAX_TRACED_ROWS) + 1)]
         self._eager = EagerStepRunner(frame, slots, None)
 
-    @property
-    def graph_state(self) -> str:
-        return self._graphs.state
-
     def run(self, slots: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
         """As `EagerStepRunner.run`."""
-        replay = self._graphs.get((len(slots), self._frame.candidates))
+        replay = self.graphs.get((len(slots), self._frame.candidates))
         if replay is None or any(self._slots.top_k(slot) > self._frame.candidates for slot in slots):
             return self._eager.run(slots)
         self._index[len(slots)].copy_(torch.tensor(slots))
@@ -136,12 +128,12 @@ class TracedStepRunner:
 
     def _capture(self, key: GraphKey) -> bool:
         """Capture `key` if it is missing. Returns whether it tried."""
-        missing = self._graphs.is_missing(key)
+        missing = self.graphs.is_missing(key)
         if missing:
             moving = [getattr(self._slots.state, name) for name in DecodeState.MUTABLE_FIELDS]
             before = [tensor.clone() for tensor in moving]
             state = (getattr(self._slots.state, field.name) for field in fields(DecodeState))
-            self._graphs.capture(key, self._step, self._index[key[0]], self._slots.cache.buffer, *state)
+            self.graphs.capture(key, self._step, self._index[key[0]], self._slots.cache.buffer, *state)
             for tensor, value in zip(moving, before, strict=True):  # the step runs while it is captured
                 tensor.copy_(value)
         return missing
@@ -167,16 +159,12 @@ class StaticStepRunner:
 
     def __init__(self, frame: FrameStep, slots: SlotPool, capture: GraphCapture | None) -> None:
         self._frame, self._slots = frame, slots
-        self._graphs = CapturedGraphs(capture, "frame")
+        self.graphs = CapturedGraphs(capture, "frame")
         # Fused kernels attend to exact lengths in any span.
         shortest = SHORTEST_SPAN if frame.slow.step_backend is None else slots.positions + 1
         self._batches, self._spans = _doublings(1, slots.count), _doublings(shortest, slots.positions + 1)
         self._active = torch.zeros(slots.count, 1, dtype=torch.bool, device=slots.device)
         self._active_slots: tuple[int, ...] = ()
-
-    @property
-    def graph_state(self) -> str:
-        return self._graphs.state
 
     def run(self, slots: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
         """As `EagerStepRunner.run`."""
@@ -185,21 +173,21 @@ class StaticStepRunner:
         key = _at_least(self._batches, max(slots) + 1), _at_least(self._spans, longest), candidates
         self._capture(key)
         self._activate(slots)
-        replay = self._graphs.get(key)
+        replay = self.graphs.get(key)
         return replay() if replay else self._step(*key), slots
 
     def capture_next(self) -> bool:
         """Capture one missing size for the usual top-k options, the largest first, so that the others fit into its
         memory. Returns False when none is missing."""
         sizes = product(reversed(self._batches), reversed(self._spans), [self._frame.candidates])
-        return any(map(self._capture, sizes)) or self._graphs.retry()
+        return any(map(self._capture, sizes)) or self.graphs.retry()
 
     def _capture(self, key: GraphKey) -> bool:
         """Capture `key` if it is missing. Returns whether it tried."""
-        missing = self._graphs.is_missing(key)
+        missing = self.graphs.is_missing(key)
         if missing:
             self._activate(())  # the step runs while it is captured, and must change no row
-            self._graphs.capture(key, partial(self._step, *key))
+            self.graphs.capture(key, partial(self._step, *key))
         return missing
 
     def _step(self, rows: int, span: int, candidates: int) -> Tensor:
@@ -233,10 +221,7 @@ class SequentialStepRunner:
 
     def __init__(self, frame: FrameStep, slots: SlotPool, capture: GraphCapture | None) -> None:
         self._eager = EagerStepRunner(frame, slots, capture, rows=1)
-
-    @property
-    def graph_state(self) -> str:
-        return self._eager.graph_state
+        self.graphs = self._eager.graphs
 
     def run(self, slots: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
         """As `EagerStepRunner.run`."""
