@@ -27,7 +27,7 @@ _ALIVE = 7
 class BatchDecoder:
     """The codec states of all rows, and batched decoding of some of them. An extra row pads the captured batches.
 
-    The first batch of each shape runs in limited memory, be it for a listener or for a capture.
+    The first batch of each shape runs in limited memory, for a listener or for a capture.
     """
 
     def __init__(

@@ -83,7 +83,7 @@ class EngineLoop:
         return ticket, events
 
     def _enter(self, owner: str) -> Ticket:
-        """Open a request, in the place of those that nobody reads when the queue is full. Raises EngineBusy."""
+        """Open a request; if the queue is full, remove those that nobody reads. Raises EngineBusy."""
         try:
             return self.scheduler.enter(owner)
         except EngineBusy:

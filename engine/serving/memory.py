@@ -46,7 +46,7 @@ _SMALLER: dict[Precision, tuple[Precision, ...]] = {
 }
 
 
-# Objects that may multiply on a GPU at any time, in threads of their own or their callers'.
+# Objects that may run matrix products on a GPU at any time, in their own threads or those of callers.
 _users: "WeakSet[object]" = WeakSet()
 
 

@@ -74,7 +74,7 @@ class SpeakerAdaptations:
                 return
             self._waiting[key] = partial(self.adaptation_for, clip, codes, decode)
             if len(self._waiting) > _AHEAD:
-                self._waiting.popitem(last=False)  # its turn in the thread is this one's
+                self._waiting.popitem(last=False)  # the task queued for it learns from another clip
             else:
                 self._ahead.submit(self._learn_next)
 
