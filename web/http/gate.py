@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from web.http.calls import CallRejected, CallValidator
 from web.http.headers import ResponseHeaders
-from web.http.hosts import IS_LOCAL, AllowedHosts, is_local_request, is_loopback
+from web.http.hosts import IS_LOCAL, AllowedHosts, is_local_request, is_loopback, with_target_as_path
 from web.http.language import with_chosen_language
 from web.http.origins import is_cross_origin, is_navigation
 from web.http.request_body import BodyRejected, Disconnected, read_body, replay_body
@@ -110,7 +110,9 @@ class Gate:
         """Respond to a request or pass it on."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
-        elif scope["type"] == "http":
+            return
+        scope = with_target_as_path(scope)
+        if scope["type"] == "http":
             await self._answer(scope, receive, self._with_headers(scope, send))
         elif self._policy.routes.kind("GET", scope["path"]) == "api" and self._api:
             await self._pass_to_api(self._api, scope, receive, send)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from ipaddress import ip_address
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
@@ -22,6 +22,7 @@ _FORWARDED = ("forwarded", "via", "x-real-ip", "x-original-host", "cf-connecting
 _PREFIX = "x-forwarded-"
 _LOCAL_NAME = "localhost"
 _UNSPECIFIED = ("0.0.0.0", "::")  # a request to one of these goes to this machine
+_URL = re.compile(rb"https?://([^/]*)", re.IGNORECASE)  # as a request's target: its start
 _BRACKETED = re.compile(r"\[([0-9a-f:.]+)\](?::[0-9]+)?")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
@@ -97,6 +98,20 @@ def is_local_request(scope: Scope, headers: Headers) -> bool:
     host = headers.get("host", "")
     here = is_loopback(host) or host_name(host) in _UNSPECIFIED
     return is_loopback(peer) and here and not forwarded and not old
+
+
+def with_target_as_path(scope: Scope) -> Scope:
+    """Return a request of a URL, which some proxies send, as one of its path at its host (RFC 9112, 3.2.2).
+
+    Other requests are returned unchanged.
+    """
+    target = scope.get("raw_path") or b""
+    start = _URL.match(target)
+    if start is None:
+        return scope
+    raw = target[start.end() :] or b"/"
+    headers = [(b"host", start[1]), *(header for header in scope["headers"] if header[0] != b"host")]
+    return {**scope, "path": unquote(raw.decode("ascii")), "raw_path": raw, "headers": headers}
 
 
 def is_local(scope: Scope) -> bool:

@@ -82,6 +82,26 @@ def test_duplicate_host_header_is_rejected(url: str) -> None:
     assert first.split()[1] in (b"400", b"421")
 
 
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("http://localhost/", 200),
+        ("HTTP://voices.example.org?a=b", 200),
+        ("https://localhost:7860/theme.css", 200),
+        ("http://localhost/nowhere", 404),
+        ("http://evil.example/", 421),
+        ("http:///theme.css", 421),
+    ],
+)
+def test_url_as_target_is_answered_under_its_own_host(url: str, target: str, status: int) -> None:
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    for named in ("localhost", "evil.example"):
+        with socket.create_connection((parts.hostname, parts.port or 80), timeout=10) as plain:
+            plain.sendall(f"GET {target} HTTP/1.1\r\nHost: {named}\r\nConnection: close\r\n\r\n".encode())
+            assert int(plain.makefile("rb").readline().split()[1]) == status
+
+
 def test_ip_addresses_are_allowed_on_all_interfaces() -> None:
     everywhere, here = AllowedHosts("0.0.0.0"), AllowedHosts("127.0.0.1")
     for address in ("192.168.1.5:7860", "[fe80::1]", "8.8.8.8"):
