@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import starmap
 from typing import Annotated, Any, Literal
 
-from babel import Locale, UnknownLocaleError
+from babel import Locale
 from fastapi import APIRouter, File, Form, Request, UploadFile
 from pydantic import BaseModel, BeforeValidator
 from starlette.concurrency import run_in_threadpool
@@ -145,8 +145,9 @@ async def create_transcription(
     name = model.lower()
     if not name.startswith(OPENAI_MODELS) and name != await run_in_threadpool(lambda: recogniser.name.lower()):
         raise ModelNotFound(f"“{model}” does not transcribe here; ask for {', '.join(OPENAI_MODELS)}.")
-    tag = language_tag(language)
-    if not tag and language.strip().lower() not in ("", "auto"):
+    given = language.strip().lower()
+    tag = language_tag(next((code for code, name in _names().items() if name == given), given))
+    if not tag and given not in ("", "auto"):
         raise InvalidInput(f"language: “{language}” is not known; write it as a tag, such as “sv”.")
     asked = {*granularities, *granularities_without_brackets}
     if "word" in asked and response_format != "verbose_json":
@@ -186,7 +187,7 @@ def _verbose(heard: TranscribedClip, asked: Collection[Granularity]) -> VerboseT
         TranscribedWord(word=word.text, start=round(word.start, 3), end=round(word.end, 3)) for word in heard.words
     ]
     return VerboseTranscription(
-        language=_name(heard.language),
+        language=_names().get(heard.language, heard.language),
         duration=round(heard.duration, 3),
         text=heard.text,
         segments=[*starmap(_segment, enumerate(heard.segments))] if "segment" in asked else None,
@@ -223,9 +224,8 @@ def _events(heard: TranscribedClip) -> Iterator[bytes]:
     yield server_sent_event({"type": "transcript.text.done", "text": heard.text, "usage": _usage(heard).model_dump()})
 
 
-def _name(language: str) -> str:
-    """Return the English name of a language in lower case, as OpenAI's server does, or its code if it is unknown."""
-    try:
-        return (Locale.parse(language).english_name or language).lower()
-    except (UnknownLocaleError, ValueError):
-        return language
+@cache
+def _names() -> dict[str, str]:
+    """Return the English names of languages by their codes, in lower case, as OpenAI's server writes them."""
+    names = {"jw": "Javanese", **Locale("en").languages}  # Whisper's code before the standard one
+    return {code: name.lower() for code, name in names.items()}

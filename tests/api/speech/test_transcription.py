@@ -76,6 +76,26 @@ def test_openai_client_reads_times(create: Callable[..., Any], languages: list[s
     assert (len(both.segments), len(both.words)) == (2, 2)
 
 
+@pytest.mark.parametrize(
+    ("tag", "name"),
+    [
+        ("sv", "swedish"),
+        ("pt-BR", "portuguese"),
+        ("lo", "lao"),
+        ("tl", "tagalog"),
+        ("jw", "javanese"),
+        ("haw", "hawaiian"),
+    ],
+)
+def test_languages_are_named_as_they_may_be_given(
+    create: Callable[..., Any], languages: list[str], tag: str, name: str
+) -> None:
+    for given in (tag, name, name.capitalize()):
+        heard = create(model="whisper-1", response_format="verbose_json", language=given)
+        assert heard.language == name
+    assert set(languages) == {tag.partition("-")[0]}
+
+
 @pytest.mark.usefixtures("languages")
 def test_openai_client_gets_subtitles(create: Callable[..., Any]) -> None:
     first, second = "The rain → has", "stopped."
@@ -113,7 +133,7 @@ def test_choices_may_be_capitals_and_lists_have_no_brackets(client: httpx.Client
     ("asked", "status", "says"),
     [
         ({"model": "tts-1"}, 404, "“tts-1” does not transcribe here"),
-        ({"language": "Klingon"}, 400, "language: “Klingon” is not known"),
+        ({"language": "Martian"}, 400, "language: “Martian” is not known"),
         ({"response_format": "diarized_json"}, 400, "response_format: "),
         ({"response_format": "srt", "timestamp_granularities[]": "word"}, 400, "timestamp_granularities: "),
     ],
