@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from cli.outputs import PIPE
 from engine import __version__
 from engine.serving.scheduler import MAX_SLOTS
 
@@ -17,6 +18,12 @@ AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".opus")
 def stored_owner(text: str) -> str:
     """Return an owner as the page stores the names of accounts."""
     return unicodedata.normalize("NFC", text.strip())
+
+
+def _file_or_pipe(text: str | Path) -> Path:
+    """Return the path of a file. “-” is `PIPE`; “./-” is a file of that name, which `Path` would turn into “-”."""
+    path = Path(text)
+    return path.absolute() if path == PIPE and text != "-" else path
 
 
 def _show_version(asked: bool) -> None:
@@ -224,6 +231,7 @@ AudioOutput = Annotated[
     typer.Option(
         "-o",
         "--output",
+        parser=_file_or_pipe,
         help=f"File to write ({', '.join(AUDIO_SUFFIXES)}); audio that is there is replaced. “-” writes a wav file to "
         "standard output.",
     ),
@@ -290,11 +298,15 @@ VoiceOutput = Annotated[
     typer.Option(
         "-o",
         "--output",
+        parser=_file_or_pipe,
         help="File to write, or - for standard output. Default: the voice's name.",
         show_default=False,
     ),
 ]
-VoiceFile = Annotated[Path, typer.Argument(help="A voice file, or - for standard input.", show_default=False)]
+VoiceFile = Annotated[
+    Path,
+    typer.Argument(parser=_file_or_pipe, help="A voice file, or - for standard input.", show_default=False),
+]
 ImportedName = Annotated[str | None, typer.Option(help="Save it under another name.")]
 
 # ---- of `library`

@@ -228,6 +228,7 @@ def test_special_and_large_files_are_rejected_before_loading(run: Run, arguments
         (["--voice", "Anna", "--reference", CLIP, "--transcript", WORDS], "either --voice NAME, or --reference"),
         (["--reference", CLIP], "--transcript"),
         (["--voice", "Anna", "-o", "out.aiff"], "use .wav, .flac"),
+        (["--voice", "Anna", "-o", "./-"], "use .wav, .flac"),
         (["--voice", "Anna", "-o", "nowhere/out.wav"], "no folder"),
         (["--voice", "Anna", "--temperature", "9"], "temperature is 9"),
         (["--reference", CLIP, "--transcript", WORDS, "--model", "nowhere/at/all"], "nowhere/at/all"),
@@ -355,6 +356,10 @@ def test_voices_are_added_renamed_exported_deleted_and_imported(run: Run) -> Non
     assert run("voices", "import", "-", "--name", "Piped", input=piped.stdout_bytes).stderr == "Imported “Piped”.\n"
     assert run("voices", "delete", "Piped", "--yes").exit_code == 0
     assert_rejected(run("voices", "import", "-", input=b""), "voice file")
+    assert run("voices", "export", "Zoë / 1", "-o", "./-").stdout_bytes == b""
+    assert Path("-").read_bytes() == exported.read_bytes()
+    assert run("voices", "import", "./-", "--name", "Named", input=b"").stderr == "Imported “Named”.\n"
+    assert run("voices", "delete", "Named", "--yes").exit_code == 0
 
     assert run("voices", "rename", "Zoë / 1", "😀" * 80).exit_code == 0
     assert run("voices", "export", "😀" * 80).exit_code == 0
