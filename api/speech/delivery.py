@@ -92,8 +92,12 @@ async def open_stream(
     )
     jobs = context.jobs
     speech: MeasuredSpeech | Silence
+    starting = asyncio.ensure_future(jobs.speeches.run(start) if voice.clip is None else jobs.clips.run(caller, start))
     try:
-        speech = await (jobs.speeches.run(start) if voice.clip is None else jobs.clips.run(caller, start))
+        speech = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        starting.add_done_callback(_end_unheard)
+        raise
     except InvalidText as error:
         if error.message.key != NO_WORDS or not isinstance(text, str) or not can_be_silence(text):
             raise
@@ -114,6 +118,14 @@ async def open_stream(
             as_whole=as_whole,
         )
     return EncodedSpeech(speech, encoder, Usage(len(text)), max_frames=max_frames, as_whole=as_whole)
+
+
+def _end_unheard(starting: asyncio.Future[MeasuredSpeech]) -> None:
+    """End and count a speech whose client left before it began."""
+    if not starting.cancelled() and starting.exception() is None:
+        speech = starting.result()
+        speech.front_end = "api"
+        speech.close()
 
 
 class WholeFileEncoder:

@@ -2,13 +2,19 @@
 
 import base64
 import gc
+import json
+from contextlib import closing
+from http.client import HTTPConnection
+from threading import Event, Semaphore
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.api.conftest import LONG, TEXT, Server, decode_audio, same_sound
+from studio.engines.model_manager import MeasuredSpeech
+from tests.api.conftest import LONG, TEXT, Server, decode_audio, metric, same_sound
 from tests.paths import CLIP
-from tests.support.waiting import until
+from tests.support.waiting import TIMEOUT, until
 
 WORDS = "The train was late, so we walked along the river."
 
@@ -71,3 +77,31 @@ def test_disconnected_client_frees_all_slots(
     until(lambda: 'operation="create_batch",status="499"' in client.get("/metrics").text)
     gc.collect()  # asyncio logs an exception that nothing has retrieved when its future is deleted
     assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
+
+
+def test_speeches_that_begin_after_their_client_has_left_are_counted(
+    server: Server, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And ended."""
+    starting, may_start, start = Semaphore(0), Event(), server.app.engine.speak
+
+    def slow_start(*given: Any, **options: Any) -> MeasuredSpeech:
+        starting.release()
+        assert may_start.wait(TIMEOUT)
+        return start(*given, **options)
+
+    def left() -> list[str]:
+        lines = client.get("/metrics").text.splitlines()
+        return [line for line in lines if 'requests_total{operation="create_batch",status="499"' in line]
+
+    monkeypatch.setattr(server.app.engine, "speak", slow_start)
+    cancelled, before = metric("cancelled", client, "api"), left()
+    with closing(HTTPConnection(server.url.removeprefix("http://"))) as leaving:
+        items = [{"input": LONG, "voice": "Clara"}] * 2
+        headers = {"Content-Type": "application/json"}
+        leaving.request("POST", "/v1/audio/speech/batch", json.dumps({"items": items}), headers)
+        assert all(starting.acquire(timeout=TIMEOUT) for _ in items)
+    until(lambda: left() != before)
+    may_start.set()
+    until(lambda: metric("cancelled", client, "api") == cancelled + len(items))
+    until(lambda: server.busy() == 0)
