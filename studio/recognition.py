@@ -108,9 +108,11 @@ class WhisperRecogniser:
         """Like `engine.audio.transcription.transcribe_words`, with the chosen model."""
         return transcribe_words(sound, self.name, language)
 
-    def transcript_of(self, sound: Source, language: str = "", *, word_times: bool = False) -> TranscribedClip:
+    def transcript_of(
+        self, sound: Source, language: str = "", *, prompt: str = "", word_times: bool = False
+    ) -> TranscribedClip:
         """Like `engine.audio.transcription.transcript_of`, with the chosen model."""
-        return transcript_of(sound, self.name, language, word_times=word_times)
+        return transcript_of(sound, self.name, language, prompt=prompt, word_times=word_times)
 
     def choose(self, model: str) -> None:
         """Choose the model. The choice is stored across restarts. Raises InvalidOption."""

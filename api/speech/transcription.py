@@ -29,6 +29,7 @@ from studio.script import Cue, to_srt, to_vtt
 # Names of OpenAI's models, which many clients send to any server. The recogniser is served under them too.
 WHISPER = "whisper-1"
 OPENAI_MODELS = (WHISPER, "gpt-transcribe", "gpt-4o-transcribe", "gpt-4o-mini-transcribe")
+MAX_PROMPT = 10_000  # characters; the recogniser reads the last few hundred
 NOT_INSTALLED = (
     "This server does not transcribe: install the package with “pip install -r requirements-extra.txt”, or on the page."
 )
@@ -132,6 +133,9 @@ async def create_transcription(
     language: Annotated[
         str, Form(max_length=MAX_LANGUAGE, description="Of the words: a tag or an English name; detected by default.")
     ] = "",
+    prompt: Annotated[
+        str, Form(max_length=MAX_PROMPT, description="Text before the words, such as names in their spelling.")
+    ] = "",
     response_format: Annotated[Literal["json", "text", "srt", "verbose_json", "vtt"], IN_LOWER_CASE, Form()] = "json",
     stream: Annotated[
         bool, Form(description="Send server-sent events, for `json` and `text`; ignored with `whisper-1`.")
@@ -153,7 +157,7 @@ async def create_transcription(
     if "word" in asked and response_format != "verbose_json":
         raise InvalidInput(NOT_TIMED)
     sound = await file.read()
-    transcribe = partial(recogniser.transcript_of, sound, tag, word_times="word" in asked)
+    transcribe = partial(recogniser.transcript_of, sound, tag, prompt=prompt, word_times="word" in asked)
     try:
         heard = await while_connected(request.receive, context.jobs.transcriptions.run(caller, transcribe))
     except UnusableReference as error:

@@ -105,7 +105,7 @@ def transcribe_words(source: Source, model: str = MODEL, language: str = "") -> 
 
 
 def transcript_of(
-    source: Source, model: str = MODEL, language: str = "", *, word_times: bool = False
+    source: Source, model: str = MODEL, language: str = "", *, prompt: str = "", word_times: bool = False
 ) -> TranscribedClip:
     """Transcribe a clip, with the times of its segments.
 
@@ -115,6 +115,8 @@ def transcript_of(
         source: the bytes of an audio file, or its path.
         model: one of MODELS, or a folder.
         language: code such as "en". It is detected if "" or not supported by the model.
+        prompt: text as if spoken before the clip, in whose spelling and style the model goes on, such as names; the
+            model reads about the last 220 tokens.
         word_times: whether segments have their words, which takes longer.
     Raises UnusableReference if the file cannot be decoded, EngineFailed without faster-whisper or its model.
     """
@@ -127,7 +129,9 @@ def transcript_of(
         with _running:
             recogniser = _model(model)
             known = language if language in recogniser.supported_languages else None
-            segments, info = recogniser.transcribe(samples, beam_size=5, language=known, word_timestamps=word_times)
+            segments, info = recogniser.transcribe(
+                samples, beam_size=5, language=known, initial_prompt=prompt or None, word_timestamps=word_times
+            )
             return TranscribedClip(info.language, seconds, tuple(_heard(segment, seconds) for segment in segments))
     except Exception as error:
         raise EngineFailed("engine.not_transcribed", why=first_line(error)) from error

@@ -22,12 +22,12 @@ URL = "/v1/audio/transcriptions"
 
 @pytest.fixture
 def languages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Let the recogniser hear `WORDS`; return the languages that it was given."""
+    """Let the recogniser hear `WORDS`; return the languages that it was given, or else the prompts."""
     given: list[str] = []
 
-    def transcript_of(sound: bytes, _model: str, language: str, *, word_times: bool) -> TranscribedClip:
+    def transcript_of(sound: bytes, _model: str, language: str, *, prompt: str, word_times: bool) -> TranscribedClip:
         assert sound == CLIP.read_bytes()
-        given.append(language)
+        given.append(language or prompt)
         words = (HeardWord("The", 0.1, 0.3), HeardWord("rain", 0.3, 0.6)) if word_times else ()
         segments = (
             HeardSegment(" The rain --> has", 0.1, 1.0, words, 0, (50363, 383), 0.0, -0.25, 0.9, 0.01),
@@ -53,7 +53,8 @@ def test_openai_client_transcribes(create: Callable[..., Any], languages: list[s
     assert (heard.text, heard.languages[0].code, heard.usage.seconds) == (WORDS, "en", 2.5)
     text = create(model="gpt-4o-mini-transcribe", language="de-DE", response_format="text", temperature=0)
     assert text == WORDS
-    assert languages == ["", "de"]
+    create(model="whisper-1", prompt="Reprise, Qwen3-TTS")
+    assert languages == ["", "de", "Reprise, Qwen3-TTS"]
 
 
 def test_openai_client_reads_times(create: Callable[..., Any], languages: list[str]) -> None:

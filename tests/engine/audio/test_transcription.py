@@ -31,6 +31,7 @@ WORDS = "The train was late, so we walked along the river."
 class FakeWhisper:
     made = 0
     languages: ClassVar[list[str | None]] = []
+    prompts: ClassVar[list[str | None]] = []
     devices: ClassVar[list[str]] = []
 
     def __init__(self, name: str, *, device: str = "auto", compute_type: str = "default") -> None:
@@ -44,6 +45,7 @@ class FakeWhisper:
     def transcribe(self, heard: np.ndarray, **options: Any) -> tuple[Any, Any]:
         assert heard.dtype == np.float32
         FakeWhisper.languages.append(options["language"])
+        FakeWhisper.prompts.append(options["initial_prompt"])
         seconds = len(heard) / 16_000
         words = [SimpleNamespace(word=" seconds.", start=2.0, end=4.0)] if options["word_timestamps"] else None
         segments = [
@@ -108,6 +110,13 @@ def test_only_supported_language_is_passed_to_the_model(whisper: ModuleType) -> 
     for language in ("de", "", "tlh"):
         transcribe(CLIP, "tiny", language)
     assert FakeWhisper.languages == ["de", None, None]
+
+
+def test_prompt_is_passed_to_the_model(whisper: ModuleType) -> None:
+    FakeWhisper.prompts.clear()
+    for prompt in ("Reprise, Qwen3-TTS", ""):
+        transcript_of(CLIP, prompt=prompt)
+    assert FakeWhisper.prompts == ["Reprise, Qwen3-TTS", None]
 
 
 def test_times_do_not_pass_the_end_of_the_clip(whisper: ModuleType) -> None:
