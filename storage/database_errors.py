@@ -23,6 +23,7 @@ _SQLITE = {
     sqlite3.SQLITE_IOERR: "database.disk_error",
 }
 _POSTGRESQL_DISK_FULL = "53100"
+_POSTGRESQL_TABLE_EXISTS = "42P07"  # only when a library is created
 # Classes of PostgreSQL's codes.
 _POSTGRESQL_CONSTRAINTS = "23"  # violated ones
 _POSTGRESQL_ROLLBACK = "40"  # because of another transaction, as in a deadlock
@@ -64,6 +65,8 @@ def _key(cause: BaseException) -> str:
         # For text that is not UTF-8 the driver sets no code.
         code = code_of(cause)
         return "database.damaged" if code is None else _SQLITE.get(code, "database.error")
+    if _sqlstate(cause) == _POSTGRESQL_TABLE_EXISTS:
+        return "database.other_program"
     if _sqlstate(cause).startswith(_POSTGRESQL_CONSTRAINTS):
         return "database.error"
     return "database.busy" if _sqlstate(cause).startswith(_POSTGRESQL_ROLLBACK) else "database.no_answer"

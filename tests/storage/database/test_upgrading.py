@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, inspect, text
 from typer.testing import CliRunner
 
 from app import main
@@ -64,6 +64,23 @@ def write_voice(url: str, version: str) -> None:
             {"id": VOICE, "codes": codes_to_bytes(codes())},
         )
     engine.dispose()
+
+
+def test_tables_of_another_program_are_named_and_kept(empty_postgresql: str) -> None:
+    """In PostgreSQL only those of the same name are in the way. Of SQLite, see `test_database.py`."""
+    engine = create_engine(empty_postgresql)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE scripts (title TEXT)"))
+    with pytest.raises(DatabaseUnavailable, match="tables of another program") as refused:
+        Storage.open(empty_postgresql)
+    assert refused.value.detail is not None
+    assert '"scripts"' in refused.value.detail
+    with engine.begin() as connection:
+        assert inspect(connection).get_table_names() == ["scripts"]
+        connection.execute(text("ALTER TABLE scripts RENAME TO plays"))
+    engine.dispose()
+    with Storage.open(empty_postgresql) as storage:
+        assert storage.voices.list() == []
 
 
 def test_upgrade_removes_pronunciations_stored_twice(empty_url: str) -> None:
