@@ -18,8 +18,8 @@ from storage.models import CardRow, CardTakeRow, OwnerSettingsRow, TakeAudioRow,
 from storage.object_store import StoredSound, read_sound
 from storage.repositories import stored_objects
 from storage.repositories.owner_settings import RETENTION_DAYS
+from storage.repositories.voices.folding import search_fold
 from storage.repositories.voices.usage import count_use
-from storage.repositories.voices.voices import search_fold
 from storage.validation import (
     Settings,
     check_number,

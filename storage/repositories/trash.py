@@ -14,7 +14,8 @@ from engine.errors import VoiceNotFound
 from engine.voice import MAX_NAME
 from storage.models import VoiceRow
 from storage.repositories.voices import voices
-from storage.repositories.voices.voices import VoiceRecord, fold
+from storage.repositories.voices.folding import fold
+from storage.repositories.voices.voices import VoiceRecord
 from storage.validation import is_id
 
 

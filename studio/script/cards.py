@@ -12,6 +12,7 @@ from engine.text.cuts import split_to_fit
 from engine.text.sentences import Span, sentences
 from engine.text.tags import is_speakable
 from engine.text.timing import speaking_time
+from storage.repositories.voices.folding import fold
 from storage.scripts.limits import MAX_CARD_TEXT, MAX_CARDS
 from studio.script.formats.card_marks import join_lone_marks, read_marks
 from studio.script.formats.decode import checked_text, decode_text
@@ -113,7 +114,7 @@ def _with_one_spelling(paragraphs: Iterable[Paragraph]) -> Iterator[Paragraph]:
     first: dict[str, str] = {}
     for paragraph in paragraphs:
         name = paragraph.speaker
-        yield paragraph if name is None else replace(paragraph, speaker=first.setdefault(name.casefold(), name))
+        yield paragraph if name is None else replace(paragraph, speaker=first.setdefault(fold(name), name))
 
 
 def _read(text: str, suffix: str) -> Document:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from engine.errors import VoiceNotFound
 from engine.voice import BuiltInVoice, Voice, is_built_in_voice
-from storage.repositories.voices.voices import VoiceRecord, fold
+from storage.repositories.voices.folding import fold
+from storage.repositories.voices.voices import VoiceRecord
 
 if TYPE_CHECKING:
     from engine.families.family import Capabilities

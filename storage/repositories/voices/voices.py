@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,6 +27,7 @@ from storage.models import SHARED, CodesRow, ReferenceRow, VoiceRow
 from storage.object_store import StoredSound, read_sound
 from storage.repositories import stored_objects
 from storage.repositories.voices import portraits
+from storage.repositories.voices.folding import fold, search_fold
 from storage.validation import is_id, new_id
 
 
@@ -54,16 +54,6 @@ class VoiceRecord:
     def shared(self) -> bool:
         """Whether it is a shared voice, which all owners can use and none can change."""
         return self.owner == SHARED
-
-
-def fold(text: str) -> str:
-    """Fold a text for comparison regardless of case: Unicode's canonical caseless matching (D145)."""
-    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", text).casefold())
-
-
-def search_fold(text: str) -> str:
-    """Like `fold`, but also remove accents: "jose" matches "José", and vice versa."""
-    return "".join(character for character in fold(text) if not unicodedata.combining(character))
 
 
 def create(

@@ -1,5 +1,6 @@
 """Parsing of texts into cards without losing a word."""
 
+import unicodedata
 from itertools import pairwise
 
 import pytest
@@ -140,6 +141,8 @@ def test_dialogue_lines_name_their_speakers() -> None:
 def test_speaker_in_small_and_capital_letters_is_the_same() -> None:
     script = parse("Anna: Hello.\nBEN: Hi.\nANNA: How are you?\nBen: Fine.")
     assert [card.speaker for card in script.cards] == ["Anna", "BEN", "Anna", "BEN"]
+    one, other = (unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD"))
+    assert parse(f"{one}: Hello.\nBen: Hi.\n{other}: How are you?").speakers == (one, "Ben")
 
 
 def test_other_dialogue_styles() -> None:
