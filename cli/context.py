@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cli.terminal import exit_on_sigterm, say, status_line
+from cli.terminal import exit_on_next_ctrl_c, exit_on_sigterm, say, status_line
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
 from studio.packages import has_package
 
@@ -127,6 +127,7 @@ class CommandContext:
 
         Raises DatabaseUnavailable, also if the store of sounds cannot be written.
         """
+        from studio.bounded_pool import has_running_jobs
         from studio.context import AppContext
 
         watermark = self.watermark()
@@ -134,6 +135,9 @@ class CommandContext:
             storage.check_store()
             with self.models(notices or {}) as manager:
                 yield AppContext.create(manager, storage, watermark)
+        if has_running_jobs():
+            say("A job that is running, such as a transcription, ends first. Press Ctrl-C to exit at once.")
+            exit_on_next_ctrl_c()
 
     def watermark(self) -> Watermark | None:
         """Load the watermark for files if it is requested. Raises InvalidOption if it is not installed."""

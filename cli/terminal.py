@@ -103,6 +103,11 @@ def exit_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def exit_on_next_ctrl_c() -> None:
+    """Let Ctrl-C end the process at once, without a traceback; for its exit."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def on_ctrl_c(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` on the first Ctrl-C; the second has its usual effect."""

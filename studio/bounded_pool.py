@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
+
+_jobs: WeakSet[Future[Any]] = WeakSet()  # of all pools
+
+
+def has_running_jobs() -> bool:
+    """Return whether a pool runs a job, for which Python waits at its exit. Call it when no more jobs are begun."""
+    return any(job.running() for job in _jobs)
 
 
 class BoundedPool:
@@ -45,7 +53,9 @@ class BoundedPool:
                     work.close()
 
     async def _run(self, work: Callable[[], T]) -> T:
-        return await asyncio.wrap_future(self._threads.submit(copy_context().run, work))
+        job = self._threads.submit(copy_context().run, work)
+        _jobs.add(job)
+        return await asyncio.wrap_future(job)
 
     @contextmanager
     def _place(self, visitor: str) -> Iterator[None]:

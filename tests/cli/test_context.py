@@ -1,15 +1,22 @@
 """Resources that commands open, and combinations of options that are rejected."""
 
+import asyncio
 import sqlite3
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from cli import context
 from cli.context import CommandContext, parse_replicas, require
 from engine.errors import DatabaseUnavailable, InvalidOption
+from studio.bounded_pool import BoundedPool
+from studio.engines.model_manager import ModelManager
 from tests.storage.making import voice
+from tests.support.fake_engine import FakeEngine
+from tests.support.looping import run
+from tests.support.waiting import TIMEOUT
 
 
 @pytest.mark.parametrize(("text", "replicas"), [("1", (1, 1)), ("2-8", (2, 8)), ("3-3", (3, 3))])
@@ -104,3 +111,32 @@ def test_new_library_is_announced_once(tmp_path: Path, capsys: pytest.CaptureFix
         with CommandContext("bundled", "cpu", str(file)).storage():
             pass
         assert capsys.readouterr() == ("", announced)
+
+
+def test_server_that_waits_for_a_job_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left: list[bool] = []
+    monkeypatch.setattr(context, "exit_on_next_ctrl_c", lambda: left.append(True))
+    monkeypatch.setattr(CommandContext, "models", lambda *_: nullcontext(ModelManager(FakeEngine())))
+    may_end, pool = Event(), BoundedPool(1, 1, 1, RuntimeError)
+
+    def stop_server() -> str:
+        with CommandContext("bundled", "cpu", tmp_path / "voices.db").services():
+            pass
+        return capsys.readouterr().err
+
+    async def stop_with_a_job() -> str:
+        begun = Event()
+        job = asyncio.create_task(pool.run("ann", lambda: begun.set() or may_end.wait(TIMEOUT)))
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        try:
+            return stop_server()
+        finally:
+            may_end.set()
+            await job
+
+    assert "ends first" in run(stop_with_a_job)
+    assert "ends first" not in stop_server()
+    assert left == [True]
