@@ -25,14 +25,13 @@ from engine.text import GrowingText, Segment, check_speakers
 from engine.voice import BuiltInVoice, Consent, Voice, voices_of
 from studio.cluster.messages import EngineProperties, QueuePosition, ReplicaStatus, SpeakRequest, voice_key
 from studio.engines.arrived_audio import ArrivedAudio
+from studio.engines.speech_engine import EngineProxy
 from studio.tracebacks import format_traceback
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from ray.serve.handle import DeploymentHandle
 
-    from engine.families.family import Capabilities
-    from engine.messages import UserMessage
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +45,7 @@ WATCH_SECONDS = 1.0  # between two checks of the cluster's head
 MISSES = 3  # failed checks in a row after which the cluster counts as lost
 
 
-class ClusterEngine:
+class ClusterEngine(EngineProxy):
     """The interface of `Engine` over the replicas of a deployment. Thread-safe.
 
     A speech whose replica dies continues on another one, from the end of the last segment whose audio has arrived in
@@ -73,55 +72,9 @@ class ClusterEngine:
         self._watcher.start()
         self.properties: EngineProperties = self._ask("properties")
 
-    # ---- properties of the engine
-
     @property
-    def name(self) -> str:
-        return self.properties.name
-
-    @property
-    def device(self) -> str:
-        return self.properties.device
-
-    @property
-    def notice(self) -> UserMessage:
-        return self.properties.notice
-
-    @property
-    def sample_rate(self) -> int:
-        return self.properties.sample_rate
-
-    @property
-    def frame_length(self) -> int:
-        return self.properties.frame_length
-
-    @property
-    def frame_rate(self) -> float:
-        return self.properties.frame_rate
-
-    @property
-    def slots(self) -> int:
-        return self.properties.slots
-
-    @property
-    def codec_fingerprint(self) -> str:
-        return self.properties.codec_fingerprint
-
-    @property
-    def default_options(self) -> SpeakOptions:
-        return self.properties.default_options
-
-    @property
-    def style_tags(self) -> bool:
-        return self.properties.style_tags
-
-    @property
-    def english_only(self) -> bool:
-        return self.properties.english_only
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self.properties.capabilities
+    def _shown(self) -> EngineProperties:
+        return self.properties
 
     def replicas(self) -> list[ReplicaStatus]:
         """Return the state of each replica. Raises EngineFailed."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import EngineBusy, EngineClosed, InvalidOption, RepriseError
 from engine.messages import UserMessage
-from studio.engines.speech_engine import EngineInfo
+from studio.engines.speech_engine import EngineInfo, EngineProxy
 from studio.engines.speech_metrics import FrontEnd, SpeechMetrics, Usage
 from studio.speed import SpeedEstimator, TakeTiming
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
-    from engine.families.family import Capabilities
     from engine.release.hub import LoadingProgress
     from engine.request import AudioChunk, SpeechResult
     from engine.text import GrowingText
@@ -82,7 +81,7 @@ class ModelChanging(EngineBusy):
     """Another model is being loaded, or running speech prevented the switch."""
 
 
-class ModelManager:
+class ModelManager(EngineProxy):
     """An engine whose model can be switched. Methods raise what an engine's do, and ModelChanging during a switch."""
 
     def __init__(
@@ -115,54 +114,6 @@ class ModelManager:
         self._closed = False
 
     # ---- properties of the engine
-
-    @property
-    def name(self) -> str:
-        return self._shown.name
-
-    @property
-    def device(self) -> str:
-        return self._shown.device
-
-    @property
-    def notice(self) -> UserMessage:
-        return self._shown.notice
-
-    @property
-    def sample_rate(self) -> int:
-        return self._shown.sample_rate
-
-    @property
-    def frame_length(self) -> int:
-        return self._shown.frame_length
-
-    @property
-    def frame_rate(self) -> float:
-        return self._shown.frame_rate
-
-    @property
-    def slots(self) -> int:
-        return self._shown.slots
-
-    @property
-    def codec_fingerprint(self) -> str:
-        return self._shown.codec_fingerprint
-
-    @property
-    def default_options(self) -> SpeakOptions:
-        return self._shown.default_options
-
-    @property
-    def style_tags(self) -> bool:
-        return self._shown.style_tags
-
-    @property
-    def english_only(self) -> bool:
-        return self._shown.english_only
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._shown.capabilities
 
     @property
     def failure(self) -> RepriseError | None:

@@ -149,3 +149,60 @@ class SpeechEngine(Protocol):
 
     def close(self) -> None:
         """End all requests."""
+
+
+class EngineProxy:
+    """Base of engines whose properties are those of another engine."""
+
+    @property
+    def _shown(self) -> SpeechEngine | EngineInfo:
+        """What the properties are read from."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        return self._shown.name
+
+    @property
+    def device(self) -> str:
+        return self._shown.device
+
+    @property
+    def notice(self) -> UserMessage:
+        return self._shown.notice
+
+    @property
+    def sample_rate(self) -> int:
+        return self._shown.sample_rate
+
+    @property
+    def frame_length(self) -> int:
+        return self._shown.frame_length
+
+    @property
+    def frame_rate(self) -> float:
+        return self._shown.frame_rate
+
+    @property
+    def slots(self) -> int:
+        return self._shown.slots
+
+    @property
+    def codec_fingerprint(self) -> str:
+        return self._shown.codec_fingerprint
+
+    @property
+    def default_options(self) -> SpeakOptions:
+        return self._shown.default_options
+
+    @property
+    def style_tags(self) -> bool:
+        return self._shown.style_tags
+
+    @property
+    def english_only(self) -> bool:
+        return self._shown.english_only
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._shown.capabilities

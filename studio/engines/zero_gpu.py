@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.errors import EngineBusy, EngineClosed, EngineError, EngineFailed, InvalidInput, RepriseError, first_line
 from studio.engines.arrived_audio import SECONDS_PER_CHARACTER, ArrivedAudio
+from studio.engines.speech_engine import EngineProxy
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
-    from engine.families.family import Capabilities
-    from engine.messages import UserMessage
     from engine.request import AudioChunk, SpeechResult, SpokenSegment
     from engine.text import GrowingText, Segment
     from engine.voice import BuiltInVoice, Consent, Voice
@@ -76,14 +75,13 @@ def parts(segments: Sequence[Segment]) -> list[int]:
     return [*ends, len(segments)]
 
 
-class ZeroGpuEngine:
+class ZeroGpuEngine(EngineProxy):
     """The interface of `Engine` over GPUs that are allocated per call."""
 
     def __init__(self, engine: Engine) -> None:
         """engine: loaded but not started (`Engine.load(…, start=False)`); forked processes start it."""
         import spaces
 
-        self.slots = 1  # in each forked process; `spaces` queues calls until a GPU is free
         self._engine = engine
         self._closed = False
 
@@ -114,48 +112,13 @@ class ZeroGpuEngine:
         self._work: Callable[..., Any] = spaces.GPU(duration=ENCODE_SECONDS)(work)
 
     @property
-    def name(self) -> str:
-        return self._engine.name
+    def _shown(self) -> Engine:
+        return self._engine
 
     @property
-    def device(self) -> str:
-        return self._engine.device
-
-    @property
-    def notice(self) -> UserMessage:
-        return self._engine.notice
-
-    @property
-    def sample_rate(self) -> int:
-        return self._engine.sample_rate
-
-    @property
-    def frame_length(self) -> int:
-        return self._engine.frame_length
-
-    @property
-    def frame_rate(self) -> float:
-        return self._engine.frame_rate
-
-    @property
-    def codec_fingerprint(self) -> str:
-        return self._engine.codec_fingerprint
-
-    @property
-    def default_options(self) -> SpeakOptions:
-        return self._engine.default_options
-
-    @property
-    def style_tags(self) -> bool:
-        return self._engine.style_tags
-
-    @property
-    def english_only(self) -> bool:
-        return self._engine.english_only
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._engine.capabilities
+    def slots(self) -> int:
+        """One in each forked process; `spaces` queues calls until a GPU is free."""
+        return 1
 
     @property
     def failure(self) -> EngineClosed | None:
