@@ -50,14 +50,14 @@ class ScriptExport:
 
     def sound(self, format: FileFormat) -> BinaryIO:
         """Return all takes, with the pauses between them."""
-        return _written(lambda file: self._write(file, self._takes(), format, self._tags()))
+        return _written(lambda file: write_takes(file, self._takes(), format, self._tags(), self._lufs))
 
     def audiobook(self, cover: bytes | None = None) -> BinaryIO:
         """Return an .m4b with the script's chapters. cover: a picture."""
 
         def write(file: BinaryIO) -> None:
             with tempfile.TemporaryFile() as whole:
-                self._write(whole, self._takes(), "wav", {}, RATES["mp3"], lossy=True)
+                write_takes(whole, self._takes(), "wav", {}, self._lufs, rates=RATES["mp3"], lossy=True)
                 write_audiobook(whole, file, self._name, self._chapters(), cover, self._tags())
 
         return _written(write)
@@ -71,22 +71,10 @@ class ScriptExport:
             with zipfile.ZipFile(file, "w") as archive:  # audio does not compress
                 for card, take in self._sounds():
                     part, tags = io.BytesIO(), self._provenances[card.take_id or ""].tags()
-                    self._write(part, [TakeAudio(take, speed=card.speed)], format, tags)
+                    write_takes(part, [TakeAudio(take, speed=card.speed)], format, tags, self._lufs)
                     archive.writestr(_card_name(card, format), part.getvalue())
 
         return _written(write)
-
-    def _write(
-        self,
-        file: BinaryIO,
-        takes: Iterable[TakeAudio],
-        format: FileFormat,
-        tags: Mapping[str, str],
-        rates: tuple[int, ...] | None = None,
-        *,
-        lossy: bool = False,
-    ) -> None:
-        write_takes(file, takes, format, tags, self._lufs, rates=rates, lossy=lossy)
 
     def _sounds(self) -> Iterator[tuple[CardRecord, bytes]]:
         return self._scripts.sounds(self._cards, owner=self._owner)
