@@ -35,7 +35,6 @@ from studio.user_messages import user_message
 from studio.voices.available_voices import AvailableVoices
 
 if TYPE_CHECKING:
-    from engine.request import SpeechResult
     from storage import Storage
     from storage.repositories.scripts.cards import CardRecord
     from storage.repositories.takes import NewTake
@@ -175,7 +174,8 @@ class ScriptRunner:
             if card is not None:
                 self._speak(run, card)
                 return True
-        if not run.stopped.is_set() and self._others_speak(run):
+        others_speak = self._storage.scripts.others_speak
+        if not run.stopped.is_set() and others_speak(run.script_id, run.id, owner=run.owner):
             run.stopped.wait(OTHERS_SECONDS)  # if their process ends, this one speaks their cards
             return True
         with self._lock:
@@ -193,9 +193,6 @@ class ScriptRunner:
             with self._lock:
                 run.speeches[card.id] = None
         return card
-
-    def _others_speak(self, run: _ScriptRun) -> bool:
-        return self._storage.scripts.others_speak(run.script_id, run.id, owner=run.owner)
 
     def _leave(self, run: _ScriptRun) -> None:
         """Count a worker out; the caller holds the lock."""
@@ -279,7 +276,14 @@ class ScriptRunner:
             return None
         if not take.length:
             raise InvalidInput("cards.nothing_spoken")
-        return self._kept(card, take, voice, result)
+        return take.finish(
+            result,
+            voice_name=voice.name,
+            voice_id=card.voice_id,
+            options=options,
+            seed=result.seed,
+            model=engine.name,
+        )
 
     def _voice(self, run: _ScriptRun, card: CardRecord) -> ReadyVoice:
         if card.voice_id is None:
@@ -291,16 +295,6 @@ class ScriptRunner:
             run.speeches[card.id] = speech
         if run.stopped.is_set():
             speech.cancel()
-
-    def _kept(self, card: CardRecord, take: TakeBuffer, voice: ReadyVoice, result: SpeechResult) -> NewTake:
-        return take.finish(
-            result,
-            voice_name=voice.name,
-            voice_id=card.voice_id,
-            options=options_of(card, self._engine.default_options),
-            seed=result.seed,
-            model=self._engine.name,
-        )
 
     def _fail(self, run: _ScriptRun, card: CardRecord, message: UserMessage) -> None:
         """Store why a card failed, unless it was changed, deleted or stopped meanwhile."""
