@@ -20,7 +20,7 @@ import numpy as np
 from engine.engine import QUEUE, EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
-from engine.request import AudioChunk, SpeechResult, SpokenSegment
+from engine.request import AudioChunk, SpeechResult, SpokenSegment, StopReason
 from engine.text import GrowingText, Segment, check_speakers
 from engine.voice import BuiltInVoice, Consent, Voice, voices_of
 from studio.cluster.messages import EngineProperties, QueuePosition, ReplicaStatus, SpeakRequest, voice_key
@@ -31,7 +31,6 @@ from studio.tracebacks import format_traceback
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from ray.serve.handle import DeploymentHandle
-
 
 log = logging.getLogger(__name__)
 
@@ -425,9 +424,9 @@ class _Work:
 
     def cancelled_result(self) -> SpeechResult:
         """Return the result of the speech if it is cancelled now."""
-        return replace(self._result("end"), stop_reason="cancelled")
+        return self._result("cancelled")
 
-    def _result(self, stop_reason: Any) -> SpeechResult:
+    def _result(self, stop_reason: StopReason) -> SpeechResult:
         frames = self._arrived.frames.total()
         return SpeechResult(
             stop_reason,
@@ -468,6 +467,3 @@ def _sum(found: Sequence[EngineStatus]) -> EngineStatus:
         ),
         device_memory=sum(memory) if memory else None,
     )
-
-
-__all__ = ["ClusterEngine", "ClusterSpeech"]
