@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.errors import EngineBusy, EngineClosed, EngineError, EngineFailed, InvalidInput, RepriseError, first_line
+from engine.errors import EngineBusy, EngineClosed, EngineFailed, InvalidInput, RepriseError, first_line
 from studio.engines.arrived_audio import SECONDS_PER_CHARACTER, ArrivedAudio
 from studio.engines.speech_engine import EngineProxy
 
@@ -284,5 +284,4 @@ def _translated(work: Callable[[], Result]) -> Result:
         message = getattr(error, "message", None)
         if isinstance(message, str):
             raise EngineBusy("spaces.refused", why=str(message).strip()) from error  # converts HTML messages to text
-        failure: EngineError = EngineFailed("spaces.failed", why=first_line(error))
-        raise failure from error
+        raise EngineFailed("spaces.failed", why=first_line(error)) from error
