@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from storage import VoiceRecord
     from studio.access import Access, Caller
     from studio.context import AppContext
-    from studio.engines.model_manager import MeasuredSpeech
+    from studio.engines.measured_speech import MeasuredSpeech
     from studio.engines.speech_engine import SpeechEngine
     from studio.voices.available_voices import ListedVoice
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from engine.audio.output.tags import Tags
     from engine.text import GrowingText
     from studio.access import Caller
-    from studio.engines.model_manager import MeasuredSpeech
+    from studio.engines.measured_speech import MeasuredSpeech
     from studio.provenance.watermark import Watermark
     from studio.speech_service import VoiceChoice
 

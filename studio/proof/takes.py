@@ -19,7 +19,8 @@ from studio.takes.requests import TakeRequest
 if TYPE_CHECKING:
     from storage.repositories.scripts.hearings import Hearing
     from storage.repositories.takes import NewTake, TakeRecord
-    from studio.engines.model_manager import MeasuredSpeech, ModelManager
+    from studio.engines.measured_speech import MeasuredSpeech
+    from studio.engines.model_manager import ModelManager
     from studio.recognition import Recogniser
     from studio.takes.requests import TakeStarter
     from studio.takes.store import TakeStore

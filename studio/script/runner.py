@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from storage import Storage
     from storage.repositories.scripts.cards import CardRecord
     from storage.repositories.takes import NewTake
-    from studio.engines.model_manager import MeasuredSpeech, ModelManager
+    from studio.engines.measured_speech import MeasuredSpeech
+    from studio.engines.model_manager import ModelManager
     from studio.provenance.watermark import Watermark
     from studio.voices.available_voices import ReadyVoice
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from engine.request import SpeechResult
     from storage import Storage
     from storage.repositories.takes import NewTake, TakeRecord
-    from studio.engines.model_manager import MeasuredSpeech, ModelManager
+    from studio.engines.measured_speech import MeasuredSpeech
+    from studio.engines.model_manager import ModelManager
     from studio.provenance.watermark import Watermark
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from studio.engines.model_manager import MeasuredSpeech
+from studio.engines.measured_speech import MeasuredSpeech
 from tests.api.conftest import LONG, TEXT, Server, decode_audio, metric, same_sound
 from tests.paths import CLIP
 from tests.support.waiting import TIMEOUT, until

@@ -58,7 +58,8 @@ from web.ui.voice_picker import SelectedVoice, require_voice
 if TYPE_CHECKING:
     from engine.request import SpeechResult
     from storage.repositories.takes import TakeRecord
-    from studio.engines.model_manager import MeasuredSpeech, ModelManager
+    from studio.engines.measured_speech import MeasuredSpeech
+    from studio.engines.model_manager import ModelManager
     from studio.takes.buffer import TakeBuffer
     from studio.takes.running import RunningTake
     from web.context import WebContext

@@ -14,7 +14,7 @@ from web.ui.messages import error_message
 from web.ui.payloads import Id, Ticket, UnexpectedPayload, parse_payload
 
 if TYPE_CHECKING:
-    from studio.engines.model_manager import MeasuredSpeech
+    from studio.engines.measured_speech import MeasuredSpeech
     from web.context import WebContext
     from web.identity.owners import Owner
     from web.limits.budgets import Reservation
