@@ -8,10 +8,10 @@ data = await collect(context, stream)                      # or all at once
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,12 +92,8 @@ async def open_stream(
     )
     jobs = context.jobs
     speech: MeasuredSpeech | Silence
-    starting = asyncio.ensure_future(jobs.speeches.run(start) if voice.clip is None else jobs.clips.run(caller, start))
     try:
-        speech = await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        starting.add_done_callback(_end_unheard)
-        raise
+        speech = await _begun(jobs.speeches.run(start) if voice.clip is None else jobs.clips.run(caller, start))
     except InvalidText as error:
         if error.message.key != NO_WORDS or not isinstance(text, str) or not can_be_silence(text):
             raise
@@ -105,19 +101,18 @@ async def open_stream(
         speech = Silence(text, context.app.engine.sample_rate, seed)
     tags = Provenance.from_take(context.app.engine.name, speech.voice, speech.seed).tags()
     mark = context.app.watermark if as_whole else None
-    encoder: ChunkEncoder
-    if mark or output.lufs is not None:
-        encoder = WholeFileEncoder(output, speech.sample_rate, tags, mark)
-    else:
-        encoder = StreamEncoder(
-            output.format,
-            speech.sample_rate,
-            sample_rate=output.sample_rate,
-            speed=output.speed,
-            tags=tags,
-            as_whole=as_whole,
-        )
+    encoder = _encoder(output, speech.sample_rate, tags, mark, as_whole)
     return EncodedSpeech(speech, encoder, Usage(len(text)), max_frames=max_frames, as_whole=as_whole)
+
+
+async def _begun(start: Coroutine[Any, Any, MeasuredSpeech]) -> MeasuredSpeech:
+    """Return the speech that a coroutine starts; if this is cancelled, the speech is ended when it begins."""
+    starting = asyncio.ensure_future(start)
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        starting.add_done_callback(_end_unheard)
+        raise
 
 
 def _end_unheard(starting: asyncio.Future[MeasuredSpeech]) -> None:
@@ -126,6 +121,21 @@ def _end_unheard(starting: asyncio.Future[MeasuredSpeech]) -> None:
         speech = starting.result()
         speech.front_end = "api"
         speech.close()
+
+
+def _encoder(
+    output: AudioOutput, source_rate: int, tags: Tags, watermark: Watermark | None, as_whole: bool
+) -> ChunkEncoder:
+    if watermark or output.lufs is not None:
+        return WholeFileEncoder(output, source_rate, tags, watermark)
+    return StreamEncoder(
+        output.format,
+        source_rate,
+        sample_rate=output.sample_rate,
+        speed=output.speed,
+        tags=tags,
+        as_whole=as_whole,
+    )
 
 
 class WholeFileEncoder:
