@@ -149,10 +149,7 @@ async def create_transcription(
     name = model.lower()
     if not name.startswith(OPENAI_MODELS) and name != await run_in_threadpool(lambda: recogniser.name.lower()):
         raise ModelNotFound(f"“{model}” does not transcribe here; ask for {', '.join(OPENAI_MODELS)}.")
-    given = language.strip().lower()
-    tag = language_tag(next((code for code, name in _names().items() if name == given), given))
-    if not tag and given not in ("", "auto"):
-        raise InvalidInput(f"language: “{language}” is not known; write it as a tag, such as “sv”.")
+    tag = _tag(language)
     asked = {*granularities, *granularities_without_brackets}
     if "word" in asked and response_format != "verbose_json":
         raise InvalidInput(NOT_TIMED)
@@ -176,6 +173,15 @@ async def create_transcription(
         case "text":
             return PlainTextResponse(heard.text)
     return _json(Transcription(text=heard.text, languages=[HeardLanguage(code=heard.language)], usage=_usage(heard)))
+
+
+def _tag(language: str) -> str:
+    """Return the code of a language that was given as a tag or a name; "" for none. Raises InvalidInput."""
+    given = language.strip().lower()
+    tag = language_tag(next((code for code, name in _names().items() if name == given), given))
+    if not tag and given not in ("", "auto"):
+        raise InvalidInput(f"language: “{language}” is not known; write it as a tag, such as “sv”.")
+    return tag
 
 
 def _json(answer: BaseModel) -> Response:
