@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.engine import SpeakOptions
@@ -27,12 +27,11 @@ from engine.errors import (
 )
 from engine.messages import UserMessage
 from storage.validation import new_id
-from studio.pronunciation import respell_for_owner
 from studio.script.fair_semaphore import FairSemaphore
-from studio.takes.buffer import SAMPLING_SETTINGS, TakeBuffer
+from studio.takes.buffer import SAMPLING_SETTINGS
+from studio.takes.requests import TakeRequest, TakeStarter
 from studio.tracebacks import describe_error
 from studio.user_messages import user_message
-from studio.voices.available_voices import AvailableVoices
 
 if TYPE_CHECKING:
     from storage import Storage
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from studio.engines.measured_speech import MeasuredSpeech
     from studio.engines.model_manager import ModelManager
     from studio.provenance.watermark import Watermark
-    from studio.voices.available_voices import ReadyVoice
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +74,8 @@ class ScriptRunner:
 
     def __init__(self, engine: ModelManager, storage: Storage, watermark: Watermark | None = None) -> None:
         """watermark: for the files of the takes."""
-        self._engine, self._storage, self._watermark = engine, storage, watermark
+        self._engine, self._storage = engine, storage
+        self._take_starter = TakeStarter(engine, storage, watermark)
         self._slots = FairSemaphore(self._slots_now)
         self._lock = threading.Lock()
         self._runs: dict[Key, _ScriptRun] = {}
@@ -257,39 +256,24 @@ class ScriptRunner:
 
     def _generate(self, run: _ScriptRun, card: CardRecord) -> NewTake | None:
         """Speak a card; None when it was stopped. Raises InvalidInput, and what the engine raises."""
-        engine = self._engine
-        voice = self._voice(run, card)
-        options = replace(options_of(card, engine.default_options), word_times=engine.capabilities.word_times)
-        said = respell_for_owner(
-            self._storage, card.text, voice.language, owner=run.owner, phones=engine.capabilities.phones
-        )
-        with closing(engine.speak(said.spoken, voice.voice, options, owner=run.owner)) as speech:
+        if card.voice_id is None:
+            raise InvalidInput("cards.no_voice")
+        request = TakeRequest(card.text, card.voice_id, options_of(card, self._engine.default_options))
+        take = self._take_starter.begin(request, owner=run.owner)
+        with closing(take.speech) as speech:
             speech.front_end = "script"
-            take = TakeBuffer(speech.sample_rate, self._watermark, text=card.text)
             self._began(run, card, speech)
             for chunk in speech:
-                take.add(chunk)
+                take.buffer.add(chunk)
                 if run.stopped.is_set():
                     speech.cancel()
         result = speech.result
         assert result is not None, "speech that ended has a result"
         if result.stop_reason == "cancelled":
             return None
-        if not take.length:
+        if not take.buffer.length:
             raise InvalidInput("cards.nothing_spoken")
-        return take.finish(
-            result,
-            voice_name=voice.name,
-            voice_id=card.voice_id,
-            options=options,
-            seed=result.seed,
-            model=engine.name,
-        )
-
-    def _voice(self, run: _ScriptRun, card: CardRecord) -> ReadyVoice:
-        if card.voice_id is None:
-            raise InvalidInput("cards.no_voice")
-        return AvailableVoices(self._engine, self._storage.voices).ready(card.voice_id, owner=run.owner)
+        return take.finish(self._engine.name, result)
 
     def _began(self, run: _ScriptRun, card: CardRecord, speech: MeasuredSpeech) -> None:
         with self._lock:
