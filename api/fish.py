@@ -35,7 +35,6 @@ from engine.voice import MAX_TRANSCRIPT
 from studio.access import Caller
 from studio.speech_service import MAX_CHARACTERS, VoiceChoice
 from studio.voices.available_voices import by_name
-from studio.voices.consents import given_consent
 from studio.voices.voice_maker import make_voice
 
 FISH_PCM_RATE = 44_100  # Hz
@@ -213,10 +212,9 @@ async def add_reference(
 ) -> ReferenceDone:
     """Save a clip as a voice."""
     context, caller = context_of(request), caller_of(request)
-    agreed = await run_in_threadpool(given_consent, context.app.storage, consent, owner=caller.owner)
     clip = await audio.read()
     record = await context.jobs.voices.run(
-        caller, make_voice, context.app, id, clip, text, owner=caller.owner, consent=agreed
+        caller, make_voice, context.app, id, clip, text, owner=caller.owner, consent=consent
     )
     return ReferenceDone(reference_id=record.name)
 

@@ -14,7 +14,6 @@ from api.errors import documented
 from engine.errors import InvalidInput
 from engine.voice import MAX_DESCRIPTION, MAX_LANGUAGE, MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
 from studio.voices.available_voices import BuiltInSpeaker, ListedVoice, by_name
-from studio.voices.consents import given_consent
 from studio.voices.voice_maker import TranscriptNeeded, make_voice
 
 ConsentField = Annotated[
@@ -97,7 +96,6 @@ async def create_voice(
 ) -> Voice:
     """Create a voice from a clip. A name in use is an error: nothing is overwritten."""
     context, caller = context_of(request), caller_of(request)
-    agreed = await run_in_threadpool(given_consent, context.app.storage, consent, owner=caller.owner)
     clip = await audio_sample.read()
     try:
         record = await context.jobs.voices.run(
@@ -108,7 +106,7 @@ async def create_voice(
             clip,
             ref_text,
             owner=caller.owner,
-            consent=agreed,
+            consent=consent,
             language=language,
             description=description,
         )

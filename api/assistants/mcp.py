@@ -37,7 +37,6 @@ from engine.voice import MAX_DESCRIPTION, MAX_LANGUAGE, MAX_NAME, MAX_TRANSCRIPT
 from studio.access import Caller
 from studio.speech_service import MAX_CHARACTERS
 from studio.user_messages import user_message
-from studio.voices.consents import given_consent
 from studio.voices.voice_maker import make_voice
 
 if TYPE_CHECKING:
@@ -144,7 +143,6 @@ class Tools:
         """Create and save a voice from a clip whose speaker has agreed. A name in use is an error."""
         app, caller = self._context.app, _caller(call)
         async with _tool_errors():
-            agreed = await run_in_threadpool(given_consent, app.storage, consent, owner=caller.owner)
             sound = await run_in_threadpool(_clip, clip, local=_request(call) is None)
             record = await self._context.jobs.voices.run(
                 caller,
@@ -154,7 +152,7 @@ class Tools:
                 sound,
                 transcript,
                 owner=caller.owner,
-                consent=agreed,
+                consent=consent,
                 language=language,
                 description=description,
             )

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from engine.errors import EngineFailed, InvalidInput, NameTaken, VoiceNotFound
 from engine.languages import language_tag, language_tags
-from engine.voice import BuiltInVoice, Consent, clean_name
+from engine.voice import BuiltInVoice, clean_name
 from studio.takes.buffer import TakeBuffer
+from studio.voices.consents import given_consent
 from studio.voices.languages import clean_language
 
 if TYPE_CHECKING:
@@ -82,19 +83,20 @@ def make_voice(
     transcript: str,
     *,
     owner: str,
-    consent: Consent,
+    consent: str,
     language: str = "",
     description: str = "",
 ) -> VoiceRecord:
-    """Create a voice from a clip and save it. The name is checked first, since encoding takes longer.
+    """Create a voice from a clip and save it. Consent and name are checked first, since encoding takes longer.
 
     transcript: the words of the clip; if empty, faster-whisper transcribes the clip. Without that package or its
-        model, models that can do so clone without a transcript. language: a tag or an English name; "" if unknown; an
-        English-only model then takes English.
-    Raises NameTaken, UnusableReference, TranscriptNeeded, InvalidInput, OwnerDeleted.
+        model, models that can do so clone without a transcript. consent: as for `given_consent`. language: a tag or an
+        English name; "" if unknown; an English-only model then takes English.
+    Raises NameTaken, UnusableReference, TranscriptNeeded, InvalidInput, OwnerDeleted, and what `given_consent` raises.
     """
-    require_cloning(app.engine)
     deletion_token = app.storage.deletion_token(owner=owner)
+    agreed = given_consent(app.storage, consent, owner=owner)
+    require_cloning(app.engine)
     cleaned = free_name(app, name, owner)
     language = voice_language(app.engine, clean_language(language))
     if not transcript.strip():
@@ -102,7 +104,7 @@ def make_voice(
         if not transcript and app.engine.capabilities.needs_transcript:
             raise TranscriptNeeded("reference.no_words")
     made = app.engine.encode_voice(
-        cleaned, [(clip, transcript)], language=language, description=description, consent=consent
+        cleaned, [(clip, transcript)], language=language, description=description, consent=agreed
     )
     return app.storage.voices.add(made.voice, owner=owner, deletion_token=deletion_token)
 

@@ -21,7 +21,6 @@ from storage.object_store import ObjectStore
 from storage.repositories.takes import TakeRecord
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
-from studio.voices.consents import agreed_by
 from studio.voices.voice_maker import make_voice
 from tests.attack.storage.marked import Marker, tokens_in_files
 from tests.paths import CLIP
@@ -115,7 +114,7 @@ def test_voice_encoded_during_a_deletion_is_not_saved(
 
     monkeypatch.setattr(engine, "encode_voice", encode)
     with pytest.raises(OwnerDeleted):
-        make_voice(app, "Ada", CLIP.read_bytes(), "The words.", owner=OWNER, consent=agreed_by("Ada"))
+        make_voice(app, "Ada", CLIP.read_bytes(), "The words.", owner=OWNER, consent="Ada")
     assert app.storage.voices.list(owner=OWNER) == []
 
 
