@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import closing
 from dataclasses import replace
 from io import BytesIO
@@ -15,7 +14,7 @@ from cli import options, report
 from cli.context import CommandContext, context_of
 from cli.options import AUDIO_SUFFIXES
 from cli.outputs import AUDIO, PIPE, check_output, write
-from cli.terminal import check_pipe, exit_on_error, on_ctrl_c, print_file, say, status_line
+from cli.terminal import check_pipe, exit_on_error, on_ctrl_c, print_file, say, standard_input, status_line
 from engine.errors import InvalidInput, InvalidOption
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular
 
@@ -99,9 +98,9 @@ def _text(argument: str) -> str:
     """Return the text to speak: the argument, or standard input for "-". Raises InvalidText."""
     if argument != "-":
         return argument
-    from studio.script.formats.decode import decode_text
+    from studio.script.formats.decode import MAX_BYTES, decode_text
 
-    return decode_text(b"" if sys.stdin is None else sys.stdin.buffer.read())
+    return decode_text(standard_input(MAX_BYTES))
 
 
 def _encoded(take: TakeBuffer, format: Any, provenance: Provenance, lufs: float | None) -> bytes:

@@ -7,7 +7,7 @@ import regex
 from engine.errors import InvalidText
 
 MAX_CHARACTERS = 500_000  # about nine hours of speech
-_MAX_BYTES = 4 * MAX_CHARACTERS + 4
+MAX_BYTES = 4 * MAX_CHARACTERS + 4
 
 # UTF-32 before UTF-16, whose little-endian mark begins UTF-32's.
 _BYTE_ORDER_MARKS = (
@@ -39,7 +39,7 @@ def decode_text(data: bytes) -> str:
     Raises InvalidText for a file that is empty, not text, of another encoding, or over 500,000 characters.
     """
     _refuse_documents(data)
-    if len(data) > _MAX_BYTES:
+    if len(data) > MAX_BYTES:
         raise InvalidText("cards.long_text", most=MAX_CHARACTERS)
     return checked_text(_decoded(data))
 
