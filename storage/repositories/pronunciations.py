@@ -13,6 +13,7 @@ from engine.errors import InvalidInput
 from engine.voice import MAX_LANGUAGE, check_text
 from storage.models import PronunciationRow
 from storage.repositories import owner_deletions
+from storage.repositories.voices.folding import fold
 from storage.upserting import put_row
 from storage.validation import new_id
 
@@ -80,7 +81,7 @@ def put(*, session: Session, new: Iterable[Pronunciation], owner: str) -> None:
 
 
 def _folded(entry: Pronunciation) -> tuple[str, str]:
-    return entry.word.casefold(), entry.language
+    return fold(entry.word), entry.language
 
 
 def remove(*, session: Session, word: str, language: str, owner: str) -> None:

@@ -191,6 +191,13 @@ def test_invalid_csv_is_rejected(text: str) -> None:
         from_csv(text)
 
 
+def test_entry_replaces_one_with_its_accents_in_another_form(storage: Storage) -> None:
+    for form in ("NFC", "NFD"):
+        entry = Pronunciation(normalize(form, "Zoë"), form)
+        storage.pronunciations.put([entry])
+        assert storage.pronunciations.list() == [entry]
+
+
 def test_entry_replaces_one_in_another_case_unless_case_matters(storage: Storage) -> None:
     words = storage.pronunciations
     exact = Pronunciation("POLISH", "policy", match_case=True)
