@@ -1,10 +1,29 @@
-"""Splitting of text that is too long, where a cut is least noticeable."""
+"""Splitting of text that is too long, where cuts are least noticeable."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, pairwise
+from typing import NamedTuple
 
+from engine.text.english.phrases import TIGHT, cut_cost
 from engine.text.sentences import Span, grapheme_ends, is_clause_end, is_title, sentences, tag_ends, word_ends
+
+# Costs of cuts, beside those between two words (`cut_cost`).
+_AFTER_SENTENCE, _AFTER_CLAUSE = -6.0, -2.0
+_WITHOUT_SPACE = 6.0  # in scripts in which spaces separate phrases
+_EACH = 2.0
+# Of a piece without text; a shorter piece than the longest costs this, times the square of the share that it lacks.
+_EMPTY = 8.0
+_PLACES = 12  # that are considered within the longest piece
+
+
+class _Cut(NamedTuple):
+    """A place to cut: the end of the piece before it, the start of the piece after it, bytes to that end, and cost."""
+
+    end: int
+    start: int
+    offset: int
+    cost: float
 
 
 def split_to_fit(text: str, fits: Callable[[str], bool], *, whole_text: bool = True) -> Iterator[str]:
@@ -15,10 +34,11 @@ def split_to_fit(text: str, fits: Callable[[str], bool], *, whole_text: bool = T
 
 
 def fitting_spans(text: str, span: Span, fits: Callable[[str], bool], *, whole_text: bool = False) -> Iterator[Span]:
-    """Split a part of a text into spans that fit, by halving it recursively at the best place near the middle.
+    """Split a part of a text into spans that fit, so that the costs of all cuts and pieces are least.
 
-    Cuts are between sentences, else after a clause, else between words, else (in one endless word) between graphemes.
-    A single grapheme is kept even if it does not fit. Together the spans cover the part.
+    Cuts cost least after sentences, then after clauses, then before words that begin a clause or a phrase, and most
+    within phrases. Pieces cost the less the longer they are, so that few and similar ones are best. An endless word is
+    cut between graphemes. A single grapheme is kept even if it does not fit. Together the spans cover the part.
 
     Args:
         fits: whether a stripped piece fits.
@@ -27,66 +47,119 @@ def fitting_spans(text: str, span: Span, fits: Callable[[str], bool], *, whole_t
     if fits(text[slice(*span)].strip()):
         yield span
     else:
-        yield from _halved(text, span, fits, CutPoints(text, span, whole_text=whole_text))
+        yield from _split(text, span, fits, _cuts(text, span, whole_text=whole_text))
 
 
-def _halved(text: str, span: Span, fits: Callable[[str], bool], points: "CutPoints") -> Iterator[Span]:
-    cut = None if fits(text[slice(*span)].strip()) else points.best(span)
+def best_end(text: str, limit: int) -> int | None:
+    """Return where a part of an unfinished sentence ends best: the last of the cheapest places in its second half.
+
+    limit: up to which the text may be cut. None if there is no place.
+    """
+    cuts = [cut for cut in _cuts(text, (0, len(text))) if cut.end <= limit]
+    late = [cut for cut in cuts if 2 * cut.end >= limit] or cuts[-1:]
+    return min(reversed(late), key=lambda cut: cut.cost).end if late else None
+
+
+def _cuts(text: str, span: Span, *, whole_text: bool = False) -> list[_Cut]:
+    """Return the places between the words of a part."""
+    ends = word_ends(text, span)
+    sentence_ends = {end for _, end in sentences(text, span)} if whole_text else set[int]()
+    cuts: list[_Cut] = []
+    offset = 0
+    for before, end, after in zip([span[0], *ends], ends, ends[1:], strict=False):
+        start = after - len(text[end:after].lstrip())
+        offset += _size(text[before:end])
+        cost = _AFTER_SENTENCE if end in sentence_ends else _cost(text, (before, end), (start, after))
+        cuts.append(_Cut(end, start, offset, cost))
+    return cuts
+
+
+def _cost(text: str, word: Span, following: Span) -> float:
+    """Return the cost of a cut between two words of a sentence."""
+    (start, end), (at, stop) = word, following
+    if is_clause_end(text, end):
+        return TIGHT if text[end - 2].isdigit() and text[at:stop][:1].isdigit() else _AFTER_CLAUSE  # "May 5, 1990"
+    before, after = text[start:end].split()[-1:], text[at:stop].split()[:1]
+    if end == at or not before or not after:
+        return _WITHOUT_SPACE
+    return TIGHT if is_title(text, end) else cut_cost(*before, *after)
+
+
+def _split(text: str, span: Span, fits: Callable[[str], bool], cuts: Sequence[_Cut]) -> Iterator[Span]:
+    """Split a part that does not fit. cuts: places in it and around it."""
+    part = text[slice(*span)]
+    start, end = span[1] - len(part.lstrip()), span[0] + len(part.rstrip())
+    first = bisect_right(cuts, start, key=lambda cut: cut.end)
+    cuts = cuts[first : bisect_left(cuts, end, first, key=lambda cut: cut.end)]
+    if not cuts:
+        yield from _split_word(text, span, fits, grapheme_ends(text, span))
+        return
+    for piece in _cheapest(text, span, cuts, _capacity(part.strip(), fits)):
+        if fits(text[slice(*piece)].strip()):
+            yield piece
+        else:
+            yield from _split(text, piece, fits, cuts)
+
+
+def _capacity(text: str, fits: Callable[[str], bool]) -> int:
+    """Return the bytes of the longest beginning of a text that fits. The whole text does not."""
+    least, most = 1, 2
+    while most < len(text) and fits(text[:most].strip()):
+        least, most = most, 2 * most
+    most = min(most, len(text))
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if fits(text[:middle].strip()) else (least, middle)
+    return _size(text[:least].strip())
+
+
+def _cheapest(text: str, span: Span, cuts: Sequence[_Cut], capacity: int) -> Iterator[Span]:
+    """Divide a part so that the costs are least. Pieces have at most `capacity` bytes if there are places for that."""
+    width = -(-capacity // _PLACES)
+    few = [min(near, key=lambda cut: cut.cost) for _, near in groupby(cuts, key=lambda cut: cut.offset // width)]
+    starts = [
+        few[0].offset - _size(text[span[0] : few[0].end].lstrip()),
+        *(cut.offset + cut.start - cut.end for cut in few),
+    ]
+    ends = [*(cut.offset for cut in few), few[-1].offset + _size(text[few[-1].end : span[1]].rstrip())]
+    costs, sources = [0.0], list[int]()  # of the pieces up to each place, and where the last of them starts
+    for last, end in enumerate(ends):
+        best, source = costs[last] + _too_short(end - starts[last], capacity), last
+        for first in range(last - 1, -1, -1):
+            size = end - starts[first]
+            if size > capacity:
+                break
+            cost = costs[first] + _too_short(size, capacity)
+            if cost < best:
+                best, source = cost, first
+        costs.append(best + _EACH + (few[last].cost if last < len(few) else 0.0))
+        sources.append(source)
+    chosen = [sources[-1]]
+    while chosen[-1]:
+        chosen.append(sources[chosen[-1] - 1])
+    yield from pairwise([span[0], *(few[at - 1].end for at in chosen[-2::-1]), span[1]])
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _too_short(size: int, capacity: int) -> float:
+    """Return the cost of a piece."""
+    return _EMPTY * (1 - size / capacity) ** 2 if size < capacity else 0.0
+
+
+def _split_word(text: str, span: Span, fits: Callable[[str], bool], graphemes: list[int]) -> Iterator[Span]:
+    """Halve a word until its parts fit: after one of its tags, else between graphemes. graphemes: their ends."""
+    middle, inside = sum(span) / 2, (span[0], span[0] + len(text[slice(*span)].rstrip()))
+    cut = None
+    if not fits(text[slice(*span)].strip()):
+        cut = _nearest(tag_ends(text, span) or graphemes, middle, inside)
     if cut is None:
         yield span
     else:
-        yield from _halved(text, (span[0], cut), fits, points)
-        yield from _halved(text, (cut, span[1]), fits, points)
-
-
-class CutPoints:
-    """Places to cut a text: after sentences, after clauses, between words, else between graphemes.
-
-    They are computed once for any number of cuts.
-    """
-
-    def __init__(self, text: str, span: Span, *, whole_text: bool = False) -> None:
-        """whole_text: prefer ends of sentences to all other places; otherwise the span is one sentence."""
-        self._text = text
-        ends = word_ends(text, span)
-        self._words = ends
-        clauses = [end for end in ends if is_clause_end(text, end)]
-        # In scripts without spaces between words, spaces separate phrases.
-        spaces = [end for end in ends if end < span[1] and text[end].isspace()]
-        # A number may be read together with its neighbours: "$5 million", "Dec 31". A title belongs to a name.
-        numbers = [any(map(str.isdigit, text[start:end])) for start, end in pairwise([span[0], *ends])]
-        beside = {end for end, near in zip(ends, pairwise([*numbers, False]), strict=True) if any(near)}
-        beside |= {end for end in ends if is_title(text, end)}
-        self._best = [clauses, [end for end in spaces if end not in beside], spaces]
-        if whole_text:
-            between = set(ends)
-            self._best.insert(0, [end for _, end in sentences(text, span) if end in between])
-        self._word: Span = (0, 0)  # the word that was cut last
-        self._ends_in_word: list[int] = []
-
-    def best(self, span: Span) -> int | None:
-        """Return the place near the middle of a part where a cut is least noticeable; None if there is none.
-
-        Both sides hold more than whitespace.
-        """
-        start, end = span
-        middle, reach = (start + end) / 2, (end - start) / 4
-        inside = (start, start + len(self._text[start:end].rstrip()))
-        for kind in self._best:
-            cut = _nearest(kind, middle, inside)
-            if cut is not None and abs(cut - middle) <= reach:
-                return cut
-        cut = _nearest(self._words, middle, inside)
-        if cut is None and (tags := tag_ends(self._text, span)):
-            return _nearest(tags, middle, inside)
-        return cut if cut is not None else _nearest(self._graphemes(span), middle, inside)
-
-    def _graphemes(self, span: Span) -> list[int]:
-        """Return the ends of graphemes in a word. They are cached for parts of the same word."""
-        word = self._word
-        if not (word[0] <= span[0] and span[1] <= word[1]):
-            self._ends_in_word, self._word = grapheme_ends(self._text, span), span
-        return self._ends_in_word
+        yield from _split_word(text, (span[0], cut), fits, graphemes)
+        yield from _split_word(text, (cut, span[1]), fits, graphemes)
 
 
 def _nearest(places: list[int], middle: float, inside: Span) -> int | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import regex
 
 from engine.errors import InvalidText
+from engine.text.cuts import best_end
 from engine.text.pauses import check_total_pause, pause_seconds
 from engine.text.respelling import Respelling
 from engine.text.segmentation import Segment, Segmentation, last_speaker
@@ -141,8 +142,8 @@ def speakable_end(text: str, max_bytes: int, *, paused: bool = False) -> int:
     """Return the end of the speakable part of an unfinished text, 0 if there is none.
 
     This is the end of the last whole line or sentence; else of the last clause that is long enough; else, if the text
-    is longer than a segment, of the last whole word, or of the last grapheme of an endless word. A tag that is not
-    closed yet is not part of it. paused: whether no more text is expected soon.
+    is longer than a segment, where a cut in its second half is least noticeable, or of the last grapheme of an endless
+    word. A tag that is not closed yet is not part of it. paused: whether no more text is expected soon.
     """
     whole: Span = (0, len(text))
     written = len(text.rstrip())
@@ -161,7 +162,7 @@ def speakable_end(text: str, max_bytes: int, *, paused: bool = False) -> int:
     if written_size(text) <= max_bytes:
         return 0
     graphemes = (end for end in grapheme_ends(text, whole) if end < written and end <= closed)
-    return words[-1] if words else max(graphemes, default=0)
+    return best_end(text, closed) or max(graphemes, default=0)
 
 
 def _is_sentence(line: str, paused: bool) -> bool:

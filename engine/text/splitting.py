@@ -28,9 +28,10 @@ def split_segments(
     """Split text into segments of whole sentences of one paragraph, as many as fit into `max_bytes` UTF-8 bytes, and at
     most `max_sentences`.
 
-    Longer sentences are cut at clause marks, else between words, into parts of similar size. Words, graphemes and tags
-    are never cut, except a single word longer than `max_bytes`. Pieces without words (a row of stars, a tag alone on
-    its line) join a neighbour. Apart from spaces, the segments contain all characters of the text in order.
+    Longer sentences are cut into few parts of similar size, if possible after clauses or before words that begin a
+    clause or a phrase. Words, graphemes and tags are never cut, except a single word longer than `max_bytes`. Pieces
+    without words (a row of stars, a tag alone on its line) join a neighbour. Apart from spaces, the segments contain
+    all characters of the text in order.
 
     size: of a piece, limited to `SPOKEN_SIZE_SLACK` times `max_bytes`, for a model that reads more than is written.
     """

@@ -154,6 +154,11 @@ def test_long_text_without_punctuation_is_cut_between_words() -> None:
     assert written[:end].endswith("word")
 
 
+def test_long_text_without_punctuation_is_cut_before_a_phrase() -> None:
+    written = "She told the old man who lived in the house at the end of a very long lane"
+    assert written[: speakable_end(written, 72)] == "She told the old man who lived in the house"
+
+
 def test_endless_word_is_cut_between_graphemes() -> None:
     assert speakable_end("e\u0301" * 151, 300) == 2 * 150
     assert speakable_end("a" * 310 + "[whispers", 300) == 310

@@ -24,6 +24,7 @@ from engine.text import (
     split_segments,
     split_speaker_turns,
 )
+from engine.text.english.phrases import TIGHT, cut_cost
 from engine.text.english.pronunciation import spoken_size
 from engine.text.sentences import sentences
 from engine.text.tags import has_words, is_speakable
@@ -323,6 +324,7 @@ def test_segments_keep_all_normalised_text(text: str, max_bytes: int, max_senten
 
 
 @given(st.text(max_size=300), st.integers(1, 50))
+@example("\x1f\U0001f600 a", 1)
 def test_segments_keep_all_raw_text(text: str, max_bytes: int) -> None:
     assert without_spaces("".join(split_segments(text, max_bytes))) == without_spaces(text)
 
@@ -350,7 +352,7 @@ def test_segment_has_at_most_max_sentences(max_sentences: int | None, segments: 
     [
         (
             "Please call 555-867-5309 or pay $1,249.99 by 12/31/2025.",
-            ["Please call 555-867-5309 or", "pay $1,249.99", "by 12/31/2025."],
+            ["Please call 555-867-5309", "or pay $1,249.99", "by 12/31/2025."],
         ),
         ("<|speaker:1|>You have won $1,249,377.99.", ["<|speaker:1|>You have won", "<|speaker:1|>$1,249,377.99."]),
         (
@@ -367,10 +369,10 @@ def test_segments_fit_as_they_are_read(text: str, segments: list[str]) -> None:
 
 def test_numbers_stay_with_their_neighbours() -> None:
     assert split_segments("All of us paid him $5 million in cash and left", 40) == [
-        "All of us paid him $5 million", "in cash and left"
+        "All of us paid him $5 million in cash", "and left"
     ]  # fmt: skip
     assert split_segments("In the year they had on Dec 31 nothing at all", 40) == [
-        "In the year they had on", "Dec 31 nothing at all"
+        "In the year", "they had on Dec 31 nothing at all"
     ]  # fmt: skip
 
 
@@ -387,7 +389,7 @@ def test_explicit_pauses_replace_sentence_pauses() -> None:
         ("One.", 1, 0), ("(Two!)", 0.25, 2), ("Three", 0, 0), ("Four?", 0.25, 0), ("Five.", 0.25, 0)
     ]  # fmt: skip
     long = plan("A sentence of so many words that it is cut in its middle, and goes on. Another.")
-    assert [segment.silence_before for segment in long] == [0, 0, 0.25]
+    assert [segment.silence_before for segment in long] == [0, 0, 0, 0.25]
     assert Segmentation().plan("One. Two.") == [Segment("One. Two.")]
 
 
@@ -494,6 +496,31 @@ def test_long_sentences_are_cut_at_clauses_into_similar_parts() -> None:
     sizes = [len(segment) for segment in split_segments("word " * 100, 130)]
     assert max(sizes) <= 130
     assert min(sizes) > 60
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The road wound through the dark forest for so many miles | that the children had begun to fall silent.",
+        "Shares of the electric car maker fell by nearly nine percent | in early trading on Wall Street on Monday.",
+        "The committee will present a new budget for the next year | before the end of the month in which it was due.",
+        "We met the professor and his wife Eleanor Whitaker-Jones again | on Dec 31, 1999, at the station.",
+        "They said that they hadn't ever seen the company's very old office | because it is closed.",
+        "Le gouvernement a annoncé que la réforme du système | de retraite entrerait en vigueur cette année.",
+    ],
+)
+def test_long_sentences_are_cut_before_phrases(text: str) -> None:
+    assert split_segments(text.replace("| ", ""), 72) == text.split(" | ")
+
+
+def test_cut_costs_depend_on_function_words() -> None:
+    costs = [
+        cut_cost("house", "which"), cut_cost("house", "at"), cut_cost("house", "is"), cut_cost("sees", "Helen"),
+        cut_cost("public", "house"), cut_cost("the", "house"),
+    ]  # fmt: skip
+    assert costs == sorted(set(costs))
+    tight = [("in", "which"), ("John", "Smith"), ("has", "seen"), ("Dr", "Lee"), ("Mary's", "house"), ("ten", "miles")]
+    assert {cut_cost(*words) for words in [*tight, ("5", "miles"), ("May", "5"), ("saw", "him")]} == {TIGHT}
 
 
 def test_style_tags_stay_with_their_text() -> None:
