@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import regex
 
+from engine.text.english.formulas import MOVE
 from engine.text.english.verses import BOOKS
 from engine.text.tags import SPACELESS, SPEAKER_TAG, STYLE_TAG
 
@@ -64,7 +65,7 @@ _BEFORE_NUMBER = frozenset(
 BEFORE_LETTER = ("Apt", "Bldg", "Ch", "Chap", "Fig", "Figs", "Pt", "Sec", "Sect", "Ste", "Vol")
 # After a number these are units, which may end a sentence; those of recipes do not before a small letter or a part.
 _UNITS = frozenset("min pt sec".split())
-_OF_RECIPES = frozenset("fl ft gal hr hrs in lb lbs oz qt sq tbsp tsp".split())
+_OF_RECIPES = frozenset("doz fl ft gal hr hrs in lb lbs oz pkg pt qt qts sq tbsp tsp".split())
 _DEGREES = frozenset("dent habil ing jur med nat oec phil pol theol vet".split())  # "Dr. med. Au", "Dr. rer. nat. Au"
 _DOCTOR_BEFORE = regex.compile(r"(?r)\bDr\.\s(?:\p{Ll}+\.\s)?")
 _WEEKDAYS = frozenset("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun".split())  # before a month: "Mon. Jan 5"
@@ -89,6 +90,7 @@ _NUMBER_BEFORE = regex.compile(r"(?r)\p{N}[\s\p{Pd}]?")
 _UNIT_GOES_ON = regex.compile(r"\s+(?:\p{Ll}|\p{N}{1,2}\s?(?:cups?|in|mins?|oz|pt|secs?|tbsp|tsp)\b)")
 _LETTER_FOLLOWS = regex.compile(r"\s*(?:\p{Lu}|[IVXLC]++)\b(?!['’])")
 _VERSE_FOLLOWS = regex.compile(r"\s+\p{N}{1,3}:\p{N}{1,3}\b(?!\s*[ap]\.?m)")  # of the Bible
+_MOVE_FOLLOWS = regex.compile(rf"\s+{MOVE}")  # of chess
 _MONTH_FOLLOWS = regex.compile(
     r"\s+(?:\p{N}{1,2}/\p{N}|(?:\p{N}{1,2}\s+)?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec))"
 )
@@ -241,6 +243,8 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
         )
     if found[0] in _WEEKDAYS:
         return _follows(_MONTH_FOLLOWS, text, after)
+    if word.isdigit() and _MOVE_FOLLOWS.match(text, after):
+        return True
     return word.isdigit() and len(word) <= 2 and _is_ordinal(text, found.start(), after)
 
 

@@ -13,6 +13,8 @@ _AFTER_ADDRESS = ".,;:!?)]}>'/"  # marks of the sentence, and a slash that nothi
 # "www", and countries and types of files at the end: ".uk", ".js"
 _SPELLED = re.compile(r"(?i)^www(?=\.)|(?<=\.)(?!co|in|is|it|me|so|to)[a-z]{2}(?=$|[/:?])")
 _HOST = r"(?:[\w-]{1,63}\.){1,4}"
+_GROUP = r"[\dA-Fa-f]{1,4}"  # of an address of IPv6
+_GROUPS = rf"{_GROUP}(?::{_GROUP}){{0,6}}"
 _DOMAINS = "ai|app|biz|ca|co|com|de|dev|edu|eu|fr|gov|info|io|net|org|uk"
 
 _STATES = {
@@ -37,6 +39,11 @@ def _address(match: re.Match[str]) -> str:
     return "".join(f" {_IN_ADDRESSES[sign]} " if sign in _IN_ADDRESSES else sign for sign in named) + rest
 
 
+def _ip(match: re.Match[str]) -> str:
+    signs = (digits(sign) if sign.isdigit() else "colon" if sign == ":" else spelled(sign) for sign in match[0])
+    return f" {' '.join(signs)} "
+
+
 def _state(match: re.Match[str]) -> str:
     code = "".join(f", {digits(part)}" for part in match.groups()[1:] if part)
     return _STATES[match[1]] + code
@@ -47,6 +54,9 @@ ADDRESSES: tuple[Rule, ...] = (
     rule(r"(?i)\b(?:(?:https?|ftp)://|www\.)\S+", _address),
     rule(rf"\b[\w.+-]{{1,64}}@{_HOST}[A-Za-z]{{2,24}}\b", _address),
     rule(rf"\b{_HOST}(?:{_DOMAINS})\b(?:/\S*)?", _address),
+    rule(
+        rf"(?<![\w:.])(?:{_GROUP}(?::{_GROUP}){{7}}|(?=[\dA-Fa-f:]{{0,39}}\d)(?:{_GROUPS})?::{_GROUPS})(?![\w:])", _ip
+    ),
     rule(rf"(?<=[\w.], )({'|'.join(_STATES)}) (\d{{5}})(?:-(\d{{4}}))?(?![\w-])", _state),
     rule(rf"(?<=[a-z.], )(?!{_MAY_BE_WORDS})({'|'.join(_STATES)})(?=[,.;)]|\s*\Z)", _state),
     rule(  # "350 W 42nd St", "5 W. Main St"

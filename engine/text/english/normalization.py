@@ -2,7 +2,7 @@
 
 The small English model takes phones only, so all text is first written out as words. `spoken` returns lower-case
 words, single upper-case letters (spelled, as in "U S A") and one of `, . ? !` for punctuation. The rules are in
-`addresses`, `dates`, `names`, `quantities` and `verses`.
+`addresses`, `dates`, `formulas`, `names`, `quantities` and `verses`.
 """
 
 import re
@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Container
 from functools import lru_cache
 
-from engine.text.english import addresses, dates, names, quantities, verses
+from engine.text.english import addresses, dates, formulas, names, quantities, verses
 from engine.text.english.rules import SPELL, Rule
 from engine.text.tags import compose
 
@@ -37,6 +37,8 @@ _SPELLED = {
 
 _RULES: tuple[Rule, ...] = (
     *addresses.ADDRESSES,
+    *formulas.MATH,
+    *formulas.CHESS,
     *verses.VERSES,
     *dates.MONTHS,
     *dates.DATES,
@@ -59,8 +61,9 @@ _RULES: tuple[Rule, ...] = (
 
 # Most texts have no digits.
 _OF_DIGITS = frozenset((
-    *verses.VERSES, *dates.DATES, *dates.TIMES, *dates.DECADES, *quantities.TELEPHONES, *quantities.MONEY,
-    *quantities.ORDINALS, *quantities.INCHES, *quantities.FRACTIONS, *quantities.MEASURES, *quantities.NUMBERS,
+    *formulas.CHESS, *verses.VERSES, *dates.DATES, *dates.TIMES, *dates.DECADES, *quantities.TELEPHONES,
+    *quantities.MONEY, *quantities.ORDINALS, *quantities.INCHES, *quantities.FRACTIONS, *quantities.MEASURES,
+    *quantities.NUMBERS,
 ))  # fmt: skip
 _RULES_WITHOUT_DIGITS = tuple(each for each in _RULES if each not in _OF_DIGITS)
 

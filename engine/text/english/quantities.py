@@ -114,6 +114,10 @@ def _fraction(match: re.Match[str]) -> str:
     return f"{amount} {unit_name(match[3], one=not match[1])}" if match[3] else amount
 
 
+def _cups(match: re.Match[str]) -> str:
+    return f"{match[1]} {'cup' if re.fullmatch(rf'1|{_PART}', match[1]) else 'cups'}"
+
+
 def _feet(match: re.Match[str]) -> str:
     return f"{match[1] or match[3]} foot {match[2] or match[4]}"
 
@@ -168,6 +172,7 @@ def lengths_written(text: str) -> str:
 
 
 TELEPHONES: tuple[Rule, ...] = (
+    rule(r"(?<![\w.,'])\d{1,3}(?:'\d{3})+(?![\w'])", lambda match: match[0].replace("'", "")),  # as in Switzerland
     # No telephone number, but a large one with spaces: "1 000 000".
     rule(
         r"(?<![\w.,-])(?<!\d )(?:[1-9]\d?(?: \d{3}){2,}|[1-9]\d{0,2}(?: 000)+)(?![\w-]| \d)",
@@ -232,6 +237,7 @@ INCHES: tuple[Rule, ...] = (
     rule(r"(?<=\d)([ -]?)in(?:\.(?=[,;)]|\s+[a-z])|(?=\.\s*\Z))", r"\1″"),
 )
 FRACTIONS: tuple[Rule, ...] = (
+    rule(rf"(?<![\w.,/])((?:\d{{1,2}}[ -])?{_PART}|\d{{1,2}}) c\.(?= [a-z])", _cups),
     rule(r"(?<![\w/])(\d{2,3})/(\d{2,3})(?= ?mmHg\b)", r"\1 over \2"),
     rule(r"(?i)(\b(?:blood pressure|BP) (?:is |of |was )?)(\d{2,3})/(\d{2,3})\b", r"\1\2 over \3"),
     rule(r"\b(\d+(?:\.\d+)?)(?:e([-−]?)|E(?:\+|([-−])))(\d{1,3})\b", r"\1 times 10 to the power of \2\3\4"),
@@ -250,6 +256,7 @@ FRACTIONS: tuple[Rule, ...] = (
     ),
 )
 MEASURES: tuple[Rule, ...] = (
+    rule(r"\b(iPhone \d)s\b", rf"\1 S{SPELL}"),
     rule(r"(?<=[A-Za-z])/(?=100 ?(?:g|km|mi|ml)\b)", " per "),
     rule(rf"(?<=\d)(\s?(?:%|{UNIT})|[kKMB])\s?[-–]\s?(?=\d)", r"\1 to "),
     rule(
