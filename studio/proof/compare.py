@@ -118,7 +118,8 @@ def _read_alike(said: str, heard: str) -> bool:
     plain = [_SEPARATOR.sub("", text) for text in (said, heard)]
     if _TIME.search(said) or _TIME.search(heard):
         plain = [_POINT_OF_TIME.sub("", text) for text in plain]
-    return any(_spoken(ours) == _spoken(theirs) for ours, theirs in ((said, heard), paired, plain))
+    pairs = dict.fromkeys(((said, heard), tuple(paired), tuple(plain)))
+    return any(_spoken(ours) == _spoken(theirs) for ours, theirs in pairs)
 
 
 def _spoken(text: str) -> str:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from studio.proof import compare as comparison
 from studio.proof.compare import compare
 from tests.support.linear import assert_linear, repeated
 
@@ -174,6 +175,14 @@ def test_other_words_of_other_languages_are_marked(language: str, text: str, hea
 
 def test_long_token_takes_linear_time() -> None:
     assert_linear(lambda text: compare(text, text, "de"), repeated('(")a.'), 16_000)
+
+
+def test_differing_words_are_read_once_with_each_number_of_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    spoken = comparison._spoken
+    monkeypatch.setattr(comparison, "_spoken", lambda text: read.append(text) or spoken(text))
+    assert marked("Two or 4 of us", "two or 5 of us", "en") == ["4"]
+    assert read == ["or 4 of", "or 5 of", "Two or 4 of us", "two or 5 of us"]
 
 
 def test_number_is_not_equal_to_another_number_or_to_a_missing_sentence() -> None:
