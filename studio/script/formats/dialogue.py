@@ -49,6 +49,21 @@ _STYLE = regex.compile(
     r"|हँस|हंस|फुसफुस|หัวเราะ|กระซิบ|ถอนหายใจ",
     regex.V1,
 )
+# Labels of e-mails, recipes, forms and remarks. Those in `_ADDRESSES` are also names.
+_LABELS = frozenset(
+    label
+    for labels in (
+        "from|sent|cc|bcc|date|subject|reply-to|attachments|ingredients|directions|instructions|method|preparation|steps",
+        "servings|serves|yield|makes|time|total time|prep time|preparation time|cook time|cooking time|note|notes",
+        "tip|tips|warning|caution|important|name|address|phone|email|e-mail|website|location|attendees|agenda|title|author",
+        "von|gesendet|datum|betreff|zutaten|zubereitung|portionen|zubereitungszeit|hinweis|hinweise|achtung|tipp|tipps",
+        "envoyé|objet|ingrédients|préparation|temps de préparation|cuisson|remarque|attention|conseil",
+        "enviado|fecha|asunto|ingredientes|preparación|elaboración|porciones|raciones|nota|notas|consejo|atención",
+        "差出人|宛先|件名|日時|送信日時|材料|作り方|手順|注意|备注|注|发件人|收件人|抄送|主题|日期|配料|食材|做法|步骤|提示",
+    )
+    for label in labels.split("|")
+)
+_ADDRESSES = frozenset("to an de à para".split())
 
 
 @dataclass(frozen=True)
@@ -64,20 +79,30 @@ def find_speakers(lines: Iterable[str], *, throughout: bool = False) -> frozense
 
     A single such line is a remark, such as `Note: …`. Names count if they occur at least twice, or if at least half of
     all lines belong to speakers and text follows the name. A speaker's lines end with the paragraph, at an empty line.
+    Labels such as `From: …` and `Ingredients: …` are no names; in a text with two of them, another name occurs twice.
 
     throughout: names count only in the second case, as in a book, where twice is not often.
     """
-    count, theirs, opened = 0, 0, False
+    count, theirs, labelled = 0, 0, 0  # lines
     names, saying = Counter[str](), Counter[str]()
+    opened: str | None = None
     for line, following in pairwise([*map(str.strip, lines), ""]):
         found = _match(line)
-        opened = bool(line) and (opened or found is not None)
+        opened = found[0] if found else opened if line else None
         count += bool(line)
-        theirs += opened
+        theirs += opened is not None
+        labelled += opened is not None and opened.casefold() in _LABELS
         if found:
             name, text = found
             names[name] += 1
             saying[name] += bool(text or following)
+    labels = {name for name in names if name.casefold() in _LABELS}
+    if sum(names[name] for name in labels) >= 2:
+        theirs -= labelled
+        for name in [name for name in names if name in labels or name.casefold() in _ADDRESSES]:
+            del names[name], saying[name]
+        if max(names.values(), default=0) < 2:
+            return frozenset()
     if saying.total() >= 2 and 2 * theirs >= count:
         return frozenset(+saying)
     return frozenset(name for name, times in names.items() if times >= 2 and not throughout)

@@ -231,6 +231,10 @@ def test_dialogue_in_east_asian_brackets(text: str, spoken: list[tuple[str | Non
         "12:30 Lunch: soup.\n13:15 Break: tea.",
         "Ingredients:\n\nFlour and water.\n\nSteps:\n\nMix them.",
         "[sigh] Well.\n[laugh] Yes.",
+        "Bread\n\nPrep time: one hour\nServings: eight\n\nIngredients:\nflour\nwater\n\nFor the crust: salt.",
+        "Zutaten: Mehl und Wasser.\nZubereitung: Alles mischen.\nHinweis: Warm essen.",
+        "From: Anna\nTo: Ben\nSubject: Lunch\n\nHi Ben, shall we?\n\nFrom: Ben\nTo: Anna\nSubject: Lunch\n\nYes.",
+        "It is hot.\nNote: Do not touch it.\nIt is cold.\nIt is old.\nNote: Do not drop it.\nIt is new.\nIt is red.",
         "Note (see below): it is old.\n\nIt is red.\n\nIt is tall.",
         "He said: “Hi.”\nShe said: “No.”\nHe said: “Go.”",
         "Er sagte: „Hallo.“\n\nAnna fragte: „Ja?“\n\nEr sagte: „Geh.“",
@@ -246,6 +250,15 @@ def test_text_that_resembles_dialogue_is_kept(text: str) -> None:
     script = parse(text)
     assert script.speakers == ()
     assert spoken_words(script) == words(text)
+
+
+def test_labels_before_a_dialogue_are_no_speakers() -> None:
+    script = parse(
+        "Title: Rain\nDate: May\n\nAnna: It rains.\nBen: No.\nAnna: It does.\n1st Lord: Sire!\n2nd Lord: Oh!"
+    )
+    assert script.speakers == ("Anna", "Ben", "1st Lord", "2nd Lord")
+    assert [card.text for card in script.cards if card.speaker is None] == ["Title: Rain", "Date: May"]
+    assert parse("To: I am here.\nAn: So am I.\nNote: They meet.").speakers == ("To", "An", "Note")
 
 
 names = st.sampled_from(["Anna", "Ben", "Zoë K.", "Сергей", "李明", "Mary Ann Smith"])
