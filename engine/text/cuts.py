@@ -9,7 +9,7 @@ from engine.text.english.phrases import TIGHT, cut_cost
 from engine.text.sentences import Span, grapheme_ends, is_clause_end, is_title, sentences, tag_ends, word_ends
 
 # Costs of cuts, beside those between two words (`cut_cost`).
-_AFTER_SENTENCE, _AFTER_CLAUSE = -6.0, -2.0
+_AFTER_SENTENCE, _AFTER_CLAUSE = -6.0, -3.0
 _WITHOUT_SPACE = 6.0  # in scripts in which spaces separate phrases
 _EACH = 2.0
 # Of a piece without text; a shorter piece than the longest costs this, times the square of the share that it lacks.
