@@ -7,6 +7,9 @@ export function show(field, value) {
   return true;
 }
 
+// Whether a field of `show` has another value than the server.
+export const isEdited = (field) => "shown" in field && field.value !== field.shown;
+
 // Has `fill` show the stored value again if the field's value was refused, unless the field was changed meanwhile.
 // answer: resolves to null if it was refused; the message says why.
 export async function sent(field, answer, fill) {

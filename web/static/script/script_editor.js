@@ -343,15 +343,19 @@ class ScriptEditor {
 
   // ---- cards
 
-  // Keeps the texts that the server has not stored: it may be gone, or refuse this page.
+  // Keeps what the server has not stored, by the id of the card or script: it may be gone, or refuse this page.
   keepEdits() {
-    const others = Object.entries(draft.values[EDITS] ?? {}).filter(([id]) => !this.view.views.has(id));
-    draft.keep({ [EDITS]: { ...Object.fromEntries(others), ...this.view.edits } });
+    const { script, view } = this;
+    const edits = { ...view.edits, ...(script?.head && { [script.id]: view.headEdits }) };
+    const others = Object.entries(draft.values[EDITS] ?? {}).filter(([id]) => !(id in edits) && !view.views.has(id));
+    draft.keep({ [EDITS]: { ...Object.fromEntries(others), ...edits } });
   }
 
-  // Saves texts that were kept when the page was left, unless the card's text has changed since.
+  // Saves what was kept when the page was left, unless the server's has changed since.
   saveKept() {
-    const kept = { ...draft.values[EDITS] };
+    if (!this.script.head) return;
+    const { [this.script.id]: head = {}, ...kept } = draft.values[EDITS] ?? {};
+    this.view.enterAgain(head);
     for (const card of this.script.list) {
       const { text, stored } = kept[card.id] ?? {};
       delete kept[card.id];

@@ -3,7 +3,7 @@
 import { CardView, fillVoices } from "./card_view.js";
 import { CardDrag } from "./card_drag.js";
 import { castOf } from "./cards.js";
-import { show } from "./fields.js";
+import { isEdited, show } from "./fields.js";
 import { TakePeaks } from "./take_peaks.js";
 import { create } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";
@@ -11,6 +11,7 @@ import { isDeleted } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const NEAR = "800px"; // cards this near to the viewport get their controls
+const HEAD_FIELDS = ["name", "apart"];
 
 export class ScriptView {
   constructor(root, editor) {
@@ -56,16 +57,34 @@ export class ScriptView {
     return [...this.list.children].filter((node) => !isDeleted(node));
   }
 
-  // Saves the text that is being typed.
+  // Saves what is being typed.
   writeFocused() {
-    const node = document.activeElement?.closest(".rp-script-card");
-    if (node?.view?.parts) node.view.write();
+    const field = document.activeElement;
+    const view = field?.closest(".rp-script-card")?.view;
+    if (view?.parts) view.write();
+    if (this.root.contains(field) && field !== view?.parts?.text && isEdited(field)) field.dispatchEvent(new Event("change"));
   }
 
   // The texts that the server has not stored, { text, stored } by the card's id. stored: the server's text.
   get edits() {
     const edited = [...this.views.values()].filter((view) => view.edited);
     return Object.fromEntries(edited.map(({ card, parts }) => [card.id, { text: parts.text.value, stored: card.text }]));
+  }
+
+  // The same for the fields of the head, by the field's name.
+  get headEdits() {
+    const edited = HEAD_FIELDS.filter((name) => isEdited(this[name]));
+    return Object.fromEntries(edited.map((name) => [name, { text: this[name].value, stored: this[name].shown }]));
+  }
+
+  // Enters values of `headEdits` again, unless the server's have changed since.
+  enterAgain(edits) {
+    for (const name of HEAD_FIELDS) {
+      const { text, stored } = edits[name] ?? {};
+      if (stored !== this[name].shown) continue;
+      this[name].value = text;
+      this[name].dispatchEvent(new Event("change"));
+    }
   }
 
   isDeleted(id) {

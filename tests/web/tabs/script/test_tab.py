@@ -124,8 +124,13 @@ def delete(page: Page, number: int) -> None:
 def speak_with_reload(page: Page, storage: Storage, actor: Actor) -> None:
     """Speak all cards; text is saved while it is typed, before the field loses focus, and when the page is left.
 
-    Text that the server has not stored by then is saved when the page is open again.
+    Other fields are saved when they or the page are left. What the server has not stored by then is saved when the page
+    is open again.
     """
+    name, pause = (
+        tab(page).get_by_label("Name of the script"),
+        tab(page).get_by_label("Pause after paragraphs, in seconds"),
+    )
     button(page, "Speak all").click()
     expect_state(page, 5, "spoken")
     expect_state(page, 3, "being spoken")
@@ -143,12 +148,21 @@ def speak_with_reload(page: Page, storage: Storage, actor: Actor) -> None:
     expect_state(page, 4, "spoken")
     expect(field).to_have_value("So early? To yo")
     assert saved(storage)[4] == "So early? To yo"
+    former = name.input_value()
+    name.fill("The harbour")
+    page.reload()
+    expect(name).to_have_value("The harbour")
     page.evaluate("() => { window.fetch = () => new Promise(() => {}); }")  # no request arrives
+    name.fill(former)
+    pause.fill("0.7")
     field.press("End")
     field.press_sequentially("u")
     page.reload()
     until(lambda: saved(storage)[4] == "So early? To you")
     expect(field).to_have_value("So early? To you")
+    until(lambda: storage.scripts.list()[0].name == former)
+    until(lambda: storage.scripts.list()[0].paragraph_pause == 0.7)
+    expect(name).to_have_value(former)
     expect(button(page, "Stop speaking")).to_be_visible()
     actor.gates[HELD].set()
     expect_state(page, 3, "spoken")
