@@ -165,6 +165,7 @@ class ScriptEditor {
     const { script } = this;
     if (gone) {
       this.close();
+      if (script.head) this.say(words("script.discarded", { name: script.head.name })); // by another page
       return;
     }
     if (voices) this.view.offer(voices, script);

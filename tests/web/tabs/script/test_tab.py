@@ -109,6 +109,9 @@ def test_dialogue_from_casting_to_download_and_deletions_and_stops_of_another_pa
         page.get_by_role("button", name=script.name, exact=True).click()
         expect(text(page, 1)).to_have_value("Not at all.")
         expect(card(page, 2)).to_have_count(0)
+        storage.scripts.discard(script.id)  # as another page does
+        page.evaluate("window.repriseScript.refresh()")
+        expect(tab(page).get_by_role("status").filter(has_text=f"“{script.name}” is discarded.")).to_be_visible()
 
 
 def saved(storage: Storage) -> list[str]:
