@@ -179,15 +179,15 @@ test("each error of the microphone has a message", () => {
 
 test("seconds are formatted in the reader's language", () => {
   const languages = ["en", "de", "es", "fr", "ja", "zh-CN"];
-  const said = ["2.8 s", "2,8 s", "2,8 s", "2,8 s", "2.8 秒", "2.8 秒"];
+  const said = ["2.8\u00a0s", "2,8\u00a0s", "2,8\u00a0s", "2,8\u00a0s", "2.8\u00a0秒", "2.8\u00a0秒"];
   assert.deepEqual(languages.map((language) => secondsOf(2.84, language)), said);
-  assert.equal(secondsOf(3, "en"), "3.0 s");
+  assert.equal(secondsOf(3, "en"), "3.0\u00a0s");
 });
 
 test("clock times, lengths and the first-sound delay", () => {
   assert.deepEqual([0, 59.9, 61, 3599, 7384].map(clock), ["0:00", "0:59", "1:01", "59:59", "2:03:04"]);
-  assert.deepEqual([0.44, 9.94, 9.96, 75].map((time) => lengthOf(time, "de")), ["0,4 s", "9,9 s", "0:10", "1:15"]);
-  assert.equal(lengthOf(7, "en", 0), "7 s");
+  assert.deepEqual([0.44, 9.94, 9.96, 75].map((time) => lengthOf(time, "de")), ["0,4\u00a0s", "9,9\u00a0s", "0:10", "1:15"]);
+  assert.equal(lengthOf(7, "en", 0), "7\u00a0s");
   assert.equal(firstSound({ clickedAt: 100, firstSoundAt: null }), null);
   assert.equal(firstSound({ clickedAt: 100, firstSoundAt: 312.4 }), 212);
 });

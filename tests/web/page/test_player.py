@@ -358,7 +358,7 @@ def test_seek_pause_and_replay_without_fetching(page: Page) -> None:
     for key, time_ in (("Home", "0.0"), ("ArrowRight", "2.0"), ("ArrowLeft", "0.0"), ("End", "3.0")):
         wave.press(key)
         expect(wave).to_have_attribute("aria-valuenow", time_)
-    expect(wave).to_have_attribute("aria-valuetext", "3.0 s of 3.0 s")
+    expect(wave).to_have_attribute("aria-valuetext", "3.0\u00a0s of 3.0\u00a0s")
 
     wave.press(" ")
     until(page, "player.playing === 'take-1' && stats.position > 0.2 * 22050 && stats.position < 2.9 * 22050")
@@ -426,7 +426,7 @@ def test_failed_take_restores_the_previous_one(page: Page) -> None:
             page.evaluate(act)
         expect(status).to_contain_text(says)
         expect(first).to_be_empty()
-        expect(wave).to_have_attribute("aria-valuetext", "1.0 s of 3.0 s")
+        expect(wave).to_have_attribute("aria-valuetext", "1.0\u00a0s of 3.0\u00a0s")
         assert page.evaluate("window.reprisePlayer.playing") is None
         page.evaluate("window.reprisePlayer.clearMessage()")
         expect(status).to_have_text("Speaking.")

@@ -16,10 +16,10 @@ export function clock(time) {
 export const decimals = (value, digits, language) =>
   new Intl.NumberFormat(language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
 
-// "1.8 s", in the format of the language: "1,8 s" in German, "1.8 秒" in Japanese and Chinese.
+// "1.8 s", in the format of the language: "1,8 s" in German, "1.8 秒" in Japanese and Chinese. No line ends within it.
 export function secondsOf(value, language, digits = 1) {
   const unit = /^(ja|zh)\b/.test(language) ? "秒" : "s";
-  return `${decimals(value, digits, language)} ${unit}`;
+  return `${decimals(value, digits, language)}\u00a0${unit}`;
 }
 
 // A length of speech: under ten seconds "1.8 s", then "0:12". Clips of voices are always in seconds, as their limits are.

@@ -23,13 +23,13 @@ test("an entry shows the local time in the reader's language, and only known fac
   const when = new Date(ENTRY.when).toLocaleString("de", { dateStyle: "medium", timeStyle: "short" });
   assert.equal(facts[0], when);
   assert.equal(facts[1], "Anna");
-  assert.equal(facts[2], "4,3 s");
+  assert.equal(facts[2], "4,3\u00a0s");
   assert.deepEqual(facts.slice(3), ["seed 7"]);
   assert.equal(detailsOf(ENTRY, "en"), "");
 });
 
 test("the name of a voice in Arabic does not change places with the length after it", () => {
-  assert.match(factsOf({ ...ENTRY, voice: "العربية" }, "en"), / · \u2068العربية\u2069 · 4\.3 s · seed 7$/);
+  assert.match(factsOf({ ...ENTRY, voice: "العربية" }, "en"), / · \u2068العربية\u2069 · 4\.3\u00a0s · seed 7$/);
   useWords({ take: "{number} · {voice} · {seed}" });
   assert.equal(words("take", { number: 2, voice: "שרה", seed: "5" }), "2 · \u2068שרה\u2069 · 5");
   useWords(TEXTS);

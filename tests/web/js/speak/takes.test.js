@@ -104,7 +104,7 @@ test("a reload restores the list, and invalid storage is ignored", () => {
 
 test("a take shows its facts, and its pace on request", () => {
   const spoken = { voice: "Ben", seconds: 2.84, ms: 311, first: 0.2, reason: "end", listed: true, factor: 0.456 };
-  assert.deepEqual(factsOf(spoken, "de"), ["Ben", "2,8 s"]);
+  assert.deepEqual(factsOf(spoken, "de"), ["Ben", "2,8\u00a0s"]);
   const stopped = { ...spoken, ms: null, reason: "cancelled", listed: false };
   assert.equal(factsOf(stopped, "en")[2], "stopped by you", "as in the history");
   assert.equal(factsOf({ ...stopped, reason: "length" }, "en")[2], "stopped early");
@@ -112,7 +112,7 @@ test("a take shows its facts, and its pace on request", () => {
   assert.equal(factsOf({ ...stopped, reason: "short" }, "en")[2], "too short for its words");
   assert.equal(paceOf(spoken, "de"), "sound after 311 ms · Real-time factor 0,46");
   const stalls = { times: 2, seconds: 1.25 };
-  assert.match(paceOf({ ...stopped, stalls }, "en"), /^sound after 200 ms · the sound paused for 1.3 s \(2 ×\)/);
+  assert.match(paceOf({ ...stopped, stalls }, "en"), /^sound after 200 ms · the sound paused for 1.3\u00a0s \(2 ×\)/);
   assert.equal(paceOf({ factor: null, ms: null, first: null, stalls: { times: 0, seconds: 0 } }, "de"), "");
 });
 

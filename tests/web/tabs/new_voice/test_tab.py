@@ -211,8 +211,8 @@ def save_each_format(page: Page, library: VoiceLibrary, folder: Path) -> None:
             expect(say).to_have_text(f"diary.wav: {NOT_AUDIO}")  # not only the result of the last file
         else:
             upload(page, file)
-        expect(lines.last).to_contain_text(re.compile(rf"^memo\.{kind} · 3\.[12] s"))
-        expect(page.locator(".rp-trim-range")).to_have_text(re.compile(r"^0\.00 s to 3\.[12]\d s: 3\.[12]\d s$"))
+        expect(lines.last).to_contain_text(re.compile(rf"^memo\.{kind} · 3\.[12]\ss"))
+        expect(page.locator(".rp-trim-range")).to_have_text(re.compile(r"^0\.00\ss to 3\.[12]\d\ss: 3\.[12]\d\ss$"))
         outlines[kind] = outline(page)
         expect(verdict).to_contain_text("This clip can be used, but could be better.")
         expect(words).to_have_value("")
@@ -221,7 +221,7 @@ def save_each_format(page: Page, library: VoiceLibrary, folder: Path) -> None:
         if kind == SUPPORTED[0]:
             check_invalid_files(page, folder)
 
-    expect(page.get_by_text(re.compile(r"^The clip lasts (only )?3\.[12] s"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^The clip lasts (only )?3\.[12]\ss"))).to_be_visible()
     loud = outlines["wav"]
     assert loud.max() > 0.5, "the waveform is not flat"
     alike = {kind: np.corrcoef(drawn, loud)[0, 1] for kind, drawn in outlines.items()}
@@ -230,7 +230,9 @@ def save_each_format(page: Page, library: VoiceLibrary, folder: Path) -> None:
     expect(page.locator(".rp-merged")).to_contain_text(f"{MAX_CLIPS} clips go into the voice")
     decline_to_change_the_language(page)
     expect(lines).to_have_count(MAX_CLIPS)
-    assert "memo.webm · 2.1 s of 3.1 s" in page.evaluate(TRIM_AND_LEAVE), "the part is kept before Save is pressed"
+    assert "memo.webm · 2.1\u00a0s of 3.1\u00a0s" in page.evaluate(TRIM_AND_LEAVE), (
+        "the part is kept before Save is pressed"
+    )
     save = page.get_by_role("button", name="Save voice")
     save.press("Enter")  # not the mouse: the doctor's report moves the button
     expect(page.locator("#rp-form-notice")).to_contain_text("Type the words that are spoken in “memo.webm”")
