@@ -69,6 +69,7 @@ def test_studio_works_with_the_keyboard(
         page.keyboard.press("Enter")
         expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("“FF” is not an ARPAbet phone.")
         page.get_by_label("Match case").press("Space")
+        expect(page.get_by_label("Match case")).to_have_css("appearance", "auto")  # Gradio's mark is white on white
         page.get_by_label("Say it like").fill("/jh ih1 f/")
         page.keyboard.press("Enter")
         gif = page.locator(".rp-dictionary tbody tr", has_text="/JH IH1 F/")
