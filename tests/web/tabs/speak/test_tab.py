@@ -124,7 +124,7 @@ def test_takes_are_played_compared_saved_deleted_repeated_proofed_and_repaired(
     with visit(chromium, serve(engine, storage), viewport=PHONE["viewport"]) as page:
         expect(picker(page)).to_have_value("Anna")
         pick_in_sheet(page, "Ben")
-        page.set_viewport_size(SIZE)
+        reach_speak_without_scrolling(page)
         play_compare_save_and_delete(page, storage)
         engine.asked.clear()
         storage.history.change_settings(history=False)
@@ -135,6 +135,17 @@ def test_takes_are_played_compared_saved_deleted_repeated_proofed_and_repaired(
         assert storage.history.page().total == 0
         proof_and_repair(page, monkeypatch)
         assert len(engine.asked) == 3 + 4
+
+
+def reach_speak_without_scrolling(page: Page) -> None:
+    """Check that Speak is in the window: on a phone, between its browser's bars, and on a desktop with a long text."""
+    begin = page.get_by_role("button", name="Speak", exact=True)
+    page.set_viewport_size({"width": 390, "height": 664})
+    expect(begin).to_be_in_viewport(ratio=1)
+    expect(picker(page)).to_be_hidden()  # the sheet has the same voices
+    page.set_viewport_size(SIZE)
+    page.get_by_label(TEXT).fill("A line of a long text. " * 100)
+    expect(begin).to_be_in_viewport(ratio=1)
 
 
 def play_compare_save_and_delete(page: Page, storage: Storage) -> None:
