@@ -55,6 +55,7 @@ _THEME = {
     "block_label_text_weight": "500",
     "block_title_text_weight": "500",
     "input_border_width": "1px",
+    "input_radius": "10px",
     "input_background_fill": "*neutral_50",
     "input_background_fill_dark": "*neutral_800",
     "button_primary_background_fill": "*primary_700",
