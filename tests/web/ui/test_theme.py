@@ -101,13 +101,17 @@ def check_forced_colours(page: Page) -> None:
 
 
 def check_model_notice(page: Page) -> None:
-    """Check that the model's notice opens where tabs and heading share a line, and is within the window."""
+    """Check that the model's notice is beside the tabs where they share a line, and opens within the window."""
     page.set_viewport_size(LAPTOP)
     details = page.locator(".rp-model-notice")
     details.locator("summary").click()
     expect(details).to_have_attribute("open", "")
     assert details.locator("summary").evaluate("notice => notice.getBoundingClientRect().top") >= 0
     details.locator("summary").click()
+    page.set_viewport_size({"width": 1100, "height": 800})  # some tabs are in the menu
+    expect(page.get_by_role("button", name="More tabs")).to_be_visible()
+    end = page.get_by_role("button", name="More tabs").evaluate("menu => menu.getBoundingClientRect().right")
+    assert end <= page.locator(".rp-model").evaluate("model => model.getBoundingClientRect().left")
     page.set_viewport_size(PHONE)
 
 
