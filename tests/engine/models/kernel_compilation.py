@@ -4,7 +4,8 @@
 
 A frame and the decoding of chunks at S2-Pro's sizes are run on meta tensors, with one layer in each stack. Each launch
 is compiled instead of started: the first one of a kernel and its types down to the GPU's machine code, others until
-LLVM's code, where the shared memory is known. LLVM, which would take most of the time, optimises nothing.
+LLVM's code, where the shared memory is known. LLVM, which would take most of the time, optimises nothing. Triton caches
+what it made in TRITON_CACHE_DIR, by the sources of a kernel and the versions of the compilers.
 """
 
 import os
@@ -77,18 +78,20 @@ class Compiler:
                 f"{kernel.__name__} on sm_{capability}: {constants}"
             )
             if whole:
+                assert made.asm["cubin"], f"{kernel.__name__} on sm_{capability} has no machine code"
                 self.compiled.add((kernel.__name__, capability))
 
 
 @contextmanager
 def without_machine_code() -> Iterator[None]:
-    """Let Triton stop at LLVM's code. It expects a name and bytes of the stages after it."""
+    """Let Triton stop at LLVM's code. It expects a name and bytes of the stages after it, and caches them apart."""
 
     def make_ptx(_: CUDABackend, source: str, metadata: dict[str, Any], *_rest: Any) -> str:
         metadata["name"] = "none"
         return ""
 
     with (
+        patch.dict(os.environ, TRITON_CACHE_DIR=f"{triton.knobs.cache.dir}/llvm"),
         patch.object(CUDABackend, "make_ptx", make_ptx),
         patch.object(CUDABackend, "make_cubin", lambda *_: b""),
     ):

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,13 +14,18 @@ KERNELS = {"_attend", "_draw", "_gate", "_join", "_noise", "_rms_norm", "_gemv_k
 KERNELS |= {"_convolve", "_extend"}  # of the codec
 
 
-def test_kernels_compile_for_ampere_and_hopper(tmp_path: Path) -> None:
-    """Triton's interpreter accepts code that its compiler does not. Types and sizes are those of S2-Pro."""
+def test_kernels_compile_for_ampere_and_hopper(pytestconfig: pytest.Config) -> None:
+    """Triton's interpreter accepts code that its compiler does not. Types and sizes are those of S2-Pro.
+
+    Kernels that have not changed since they were compiled, which takes most of the time, are read from pytest's cache.
+    """
+    assert pytestconfig.cache is not None
+    cache = pytestconfig.cache.mkdir("triton")
     pytest.importorskip("torchao.quantization", reason="torchao is an optional package")
     found = subprocess.run(
         [sys.executable, "-m", "tests.engine.models.kernel_compilation"],
         cwd=ROOT,
-        env=os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)},
+        env=os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(cache)},
         capture_output=True,
         text=True,
     )
