@@ -69,7 +69,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage again: nearly all modules are imported."""
+    """Collect garbage again: nearly all modules are imported, and collections leave out what exists now."""
+    gc.freeze()
     gc.enable()
 
 

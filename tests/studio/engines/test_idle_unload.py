@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import Engine, SpeakOptions
+from engine import Engine, SpeakOptions, request
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed
 from engine.messages import UserMessage
 from engine.serving.memory import release_memory
 from studio.engines.model_manager import IdleUnload, ModelCatalog, ModelLoading, ModelManager
+from tests.paths import MINIATURE
 from tests.support.clock import Clock
 from tests.support.fake_engine import FakeEngine, voice
 from tests.support.waiting import until
@@ -175,11 +176,14 @@ def test_closed_manager_loads_nothing(factory: EngineFactory) -> None:
     assert len(factory.closed) == 3, "an engine loaded after closing is closed too"
 
 
-def test_bundled_model_output_is_the_same_after_reload(bundled_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundled_engine, "close", lambda: None)  # other tests share this engine
+def test_output_is_the_same_after_reload(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request, "frame_budget", lambda *_: 12)  # random weights rarely end by themselves
     clock = Clock()
-    idle = IdleUnload(MINUTE, "bundled", lambda model, _: Engine.load(model, "cpu", slots=2), release_memory)
-    manager = ModelManager(bundled_engine, idle=idle, clock=clock)
+
+    def load(*_: object) -> Engine:
+        return Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
+
+    manager = ModelManager(load(), idle=IdleUnload(MINUTE, "miniature", load, release_memory), clock=clock)
 
     def speak() -> np.ndarray:
         return np.concatenate([chunk.samples for chunk in manager.speak("Yes.", None, SpeakOptions(seed=3))])
@@ -187,6 +191,5 @@ def test_bundled_model_output_is_the_same_after_reload(bundled_engine: Engine, m
     before = speak()
     clock.now += MINUTE
     assert manager.unload_idle()
-    # What an earlier test prepares in the background may be decoded in one batch with it, and round differently.
     np.testing.assert_allclose(speak(), before, atol=1e-4)
     manager.close()
