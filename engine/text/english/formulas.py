@@ -11,6 +11,7 @@ _END = r"(?:=[QRBN])?[+#]?(?!\w)"
 _PIECE_MOVE = rf"[KQRBN][a-h]?[1-8]?x?[a-h][1-8]{_END}"
 # Also for `engine.text.sentences`: the full stop of "3. Bb5" ends no sentence.
 MOVE = rf"(?:{_PIECE_MOVE}|(?:[a-h]x)?[a-h][1-8]{_END}|O-O(?:-O)?{_END})"
+_ION = r"(?:B[ae]2|Ra2|N[bd][35]|Re[47])\+(?!\w)"
 
 _GREEK = (
     "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|upsilon|phi|chi|psi"
@@ -60,16 +61,17 @@ def _math(written: str) -> str:
 
 CHESS: tuple[Rule, ...] = (
     rule(rf"(?<![\w.,-])(\d{{1,3}})\.(?:\.\.)?\s?({MOVE}(?:\s{MOVE})?)", _numbered_moves),
-    # Without a number, only what is nothing else: "Bb7" may be a chord, and "e4" a field of a map.
+    # Without a number, only what is nothing else: "Bb7" may be a chord, "Ba2+" an ion, and "e4" a field of a map.
     rule(
-        rf"(?<![\w.,-])(?:{_PIECE_MOVE}\s{MOVE}|(?:[KQRBN][a-h]?[1-8]?|[a-h])x[a-h][1-8]{_END}"
+        rf"(?<![\w.,-])(?!{_ION})(?:{_PIECE_MOVE}\s{MOVE}|(?:[KQRBN][a-h]?[1-8]?|[a-h])x[a-h][1-8]{_END}"
         rf"|[KQRN][a-h]{{1,2}}[1-8]{_END}|B[a-h][1-8][+#])",
         lambda match: _moves(match[0]),
     ),
 )
 MATH: tuple[Rule, ...] = (
     rule(
-        rf"\$(?![\s\d])((?:{_COMMAND}|{_LETTER}|[-\d^+*/=<>_(){{}},. ])+)(?<!\s)\$(?!\w)",
+        # After "US", "5" and before a comma, it is money.
+        rf"(?<!\w)\$(?=[A-Za-z\\({{-])((?:{_COMMAND}|{_LETTER}|[-\d^+*/=<>_(){{}},. ])+)(?<!\s)\$(?!\w)",
         lambda match: _math(match[1]),
     ),
 )
