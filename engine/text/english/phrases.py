@@ -41,6 +41,8 @@ _LEADING = _words("it of per to you").union(
     _DETERMINERS, _CONJUNCTIONS, _CLAUSE_OPENERS, _PREPOSITIONS, _AUXILIARIES, _SUBJECTS, _DEGREES, _NUMBERS, _TITLES
 )
 _CONTRACTED = ("'s", "s'", "n't", "'m", "'re", "'ve", "'ll", "'d")
+_QUOTES = "\"'“‘„«»"
+_SIGNS, _CLOSING = _words("« & + = < > / × ÷"), _words("» ) ]")  # with spaces around them
 _ADJECTIVE_ENDINGS = ("able", "al", "ary", "ful", "ian", "ible", "ic", "ish", "ive", "less", "ous", "ly")
 
 TIGHT = 9.0  # an article and its noun, a preposition and its object, an auxiliary and its verb, two parts of a name
@@ -69,9 +71,13 @@ def cut_cost(word: str, following: str) -> float:
     before, after = word.lower().replace("’", "'").rstrip("."), following.lower()
     if any(map(str.isdigit, following)) or (any(map(str.isdigit, word)) and after not in _AFTER_NUMBER):
         return TIGHT
+    if before.endswith(_CONTRACTED) or (before in _LEADING and following[0] in _QUOTES):
+        return TIGHT
+    if word in _SIGNS or following in _CLOSING:
+        return TIGHT
     if not ((word[-1].isalnum() or word[-1] == ".") and following[0].isalnum()):
-        return 1.0  # quotation marks or brackets
-    if before in _LEADING or before.endswith(_CONTRACTED) or (word[0].isupper() and following[0].isupper()):
+        return 1.0  # before or after quotation marks, brackets or signs
+    if before in _LEADING or (word[0].isupper() and following[0].isupper()):
         return TIGHT
     if after in _BEFORE:
         return _BEFORE[after]

@@ -525,6 +525,13 @@ def test_cut_costs_depend_on_function_words() -> None:
     assert {cut_cost(*words) for words in [*tight, ("5", "miles"), ("May", "5"), ("saw", "him")]} == {TIGHT}
 
 
+def test_cuts_are_outside_quotations_and_before_signs() -> None:
+    outside = [("said", "“never"), ("again”", "he"), ("dit", "«"), ("»", "avant"), ("soap", "&"), ("room", "(which")]
+    assert {cut_cost(*words) for words in outside} == {1.0}
+    inside = [("the", "“great”"), ("«", "bonjour"), ("monde", "»"), ("&", "soap"), ("dogs'", "owners")]
+    assert {cut_cost(*words) for words in inside} == {TIGHT}
+
+
 def test_style_tags_stay_with_their_text() -> None:
     text = clean_text("[whisper]\nHello there.\n[sad] It is over. [sigh]\nThe end.")
     assert split_segments(text, 22) == ["[whisper] Hello there.", "[sad] It is over.", "[sigh] The end."]
