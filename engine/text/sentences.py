@@ -243,7 +243,7 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
         )
     if found[0] in _WEEKDAYS:
         return _follows(_MONTH_FOLLOWS, text, after)
-    if word.isdigit() and _MOVE_FOLLOWS.match(text, after):
+    if word.isdigit() and len(word) <= 3 and _MOVE_FOLLOWS.match(text, after):
         return True
     return word.isdigit() and len(word) <= 2 and _is_ordinal(text, found.start(), after)
 

@@ -283,6 +283,7 @@ def test_normalise_is_idempotent_and_removes_control_tokens(text: str) -> None:
         "Add 1 lb. 4 oz. of it.| It took 1 hr. 30 min.| It is 3 ft.| The box is 5 lb.| Two left.",
         "In 1990 Ft. Knox stood.| It is 5 ft.| Go.",
         "1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. O-O Nf6.| Take 12.| Bob won.",
+        "It was new in 1995.| Nf3 was played.",
         "1 pkg. yeast, 2 doz. eggs, 2 c. milk and 1 pt. cream.| mix it in 2 c. warm milk.| stir.",
         "I saw Matt.| 5 left.| Read Matt. 5:3 and 1 Cor. 13:4-8.| I met Dan.| She has an M.D.| Both came.",
         "Take Hwy. 101 to 16 Park Ave. NW, Salem.| Then Sunset Blvd.| No, on Mon. 5 Jan. or Tues. 1/6 we met.",
