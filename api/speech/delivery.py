@@ -8,15 +8,16 @@ data = await collect(context, stream)                      # or all at once
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from api.errors import CLIENT_GONE
@@ -93,7 +94,7 @@ async def open_stream(
     jobs = context.jobs
     speech: MeasuredSpeech | Silence
     try:
-        speech = await _begun(jobs.speeches.run(start) if voice.clip is None else jobs.clips.run(caller, start))
+        speech = await _begun(jobs.speeches.run if voice.clip is None else partial(jobs.clips.run, caller), start)
     except InvalidText as error:
         if error.message.key != NO_WORDS or not isinstance(text, str) or not can_be_silence(text):
             raise
@@ -105,13 +106,30 @@ async def open_stream(
     return EncodedSpeech(speech, encoder, Usage(len(text)), max_frames=max_frames, as_whole=as_whole)
 
 
-async def _begun(start: Coroutine[Any, Any, MeasuredSpeech]) -> MeasuredSpeech:
-    """Return the speech that a coroutine starts; if this is cancelled, the speech is ended when it begins."""
-    starting = asyncio.ensure_future(start)
+async def _begun(
+    run: Callable[[Callable[[], MeasuredSpeech]], Coroutine[Any, Any, MeasuredSpeech]],
+    start: Callable[[], MeasuredSpeech],
+) -> MeasuredSpeech:
+    """Start a speech on a thread. run: calls a function there.
+
+    If this is cancelled, a start that waits for its thread is dropped, and the speech of one that runs is ended when it
+    begins.
+    """
+    turn = Lock()  # taken once: by the start, or to drop it
+
+    def begin() -> MeasuredSpeech:
+        if not turn.acquire(blocking=False):
+            raise ClientDisconnect
+        return start()
+
+    starting = asyncio.ensure_future(run(begin))
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        starting.add_done_callback(_end_unheard)
+        if turn.acquire(blocking=False):
+            starting.cancel()
+        else:
+            starting.add_done_callback(_end_unheard)
         raise
 
 

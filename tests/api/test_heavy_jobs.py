@@ -86,6 +86,29 @@ def test_transcription_whose_client_has_left_is_not_begun(
     assert job.calls == 1
 
 
+def test_clips_of_a_batch_whose_client_has_left_are_not_encoded(
+    client: httpx.Client, server: Server, monkeypatch: pytest.MonkeyPatch, job: Job
+) -> None:
+    def left() -> list[str]:
+        lines = client.get("/metrics").text.splitlines()
+        return [line for line in lines if 'requests_total{operation="create_batch",status="499"' in line]
+
+    monkeypatch.setattr(SpeechService, "speak", job)
+    path, batch = "/v1/audio/speech/batch", {"items": [CLIP] * heavy_jobs.CLIPS[0]}
+    with ThreadPoolExecutor(1) as threads, httpx.Client(base_url=server.url, timeout=60) as caller:
+        running = threads.submit(caller.post, path, json=batch)
+        try:
+            until(lambda: job.calls == heavy_jobs.CLIPS[0])
+            before = left()
+            with pytest.raises(httpx.ReadTimeout):
+                client.post(path, json=batch, timeout=httpx.Timeout(60, read=0.3))
+            until(lambda: left() != before)
+        finally:
+            job.go.set()
+        running.result()
+    assert job.calls == heavy_jobs.CLIPS[0]
+
+
 @pytest.mark.parametrize(
     ("place", "name", "path", "body", "share"),
     [
