@@ -95,23 +95,24 @@ def is_local_request(scope: Scope, headers: Headers) -> bool:
     peer = (scope.get("client") or ("",))[0]
     forwarded = any(name in _FORWARDED or name.startswith(_PREFIX) for name in headers)
     old = scope.get("http_version") == "1.0"
+    url = _URL.match(scope.get("raw_path") or b"")  # clients send those to proxies only
     host = headers.get("host", "")
     here = is_loopback(host) or host_name(host) in _UNSPECIFIED
-    return is_loopback(peer) and here and not forwarded and not old
+    return is_loopback(peer) and here and not forwarded and not old and not url
 
 
 def with_target_as_path(scope: Scope) -> Scope:
     """Return a request of a URL, which some proxies send, as one of its path at its host (RFC 9112, 3.2.2).
 
-    Other requests are returned unchanged.
+    `raw_path` stays the URL. Other requests are returned unchanged.
     """
     target = scope.get("raw_path") or b""
     start = _URL.match(target)
     if start is None:
         return scope
-    raw = target[start.end() :] or b"/"
+    path = target[start.end() :] or b"/"
     headers = [(b"host", start[1]), *(header for header in scope["headers"] if header[0] != b"host")]
-    return {**scope, "path": unquote(raw.decode("ascii")), "raw_path": raw, "headers": headers}
+    return {**scope, "path": unquote(path.decode("ascii")), "headers": headers}
 
 
 def is_local(scope: Scope) -> bool:
