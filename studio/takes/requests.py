@@ -89,5 +89,5 @@ class TakeStarter:
         speech = engine.speak(said.spoken, voice.voice, options, owner=owner)
         speech.front_end = "page"
         return UnfinishedTake(
-            request, voice.name, speech, TakeBuffer(engine.sample_rate, self._watermark, text=request.text)
+            request, voice.name, speech, TakeBuffer(speech.sample_rate, self._watermark, text=request.text)
         )
