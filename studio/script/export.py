@@ -11,6 +11,7 @@ import tempfile
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from statistics import fmean
 from typing import TYPE_CHECKING, BinaryIO
 
 from engine.audio.output.audiobook import Chapter, write_audiobook
@@ -82,19 +83,24 @@ class ScriptExport:
     def _takes(self) -> Iterator[TakeAudio]:
         gains = self._gains()
         for card, sound in self._sounds():
-            yield TakeAudio(sound, card.pause, card.speed, gains.get(self._voices[card.take_id or ""], 0.0))
+            yield TakeAudio(sound, card.pause, card.speed, gains[self._voices[card.take_id or ""]])
 
     def _gains(self) -> Mapping[str, float]:
-        """Return the gain in dB for each voice's takes that makes all voices equally loud; without a target, none."""
-        if self._lufs is None or len(set(self._voices.values())) < 2:
-            return {}
+        """Return the gain in dB for each voice's takes that makes all voices equally loud; without a target 0.
+
+        A voice that is silent or too short to measure has the mean gain.
+        """
+        voices = set(self._voices.values())
+        if self._lufs is None or len(voices) < 2:
+            return dict.fromkeys(voices, 0.0)
         powers, seconds = defaultdict[str, float](float), defaultdict[str, float](float)
         for card, sound in self._sounds():
             if (loudness := take_loudness(sound)) > _SILENT:
                 voice, duration = self._voices[card.take_id or ""], card.duration or 0.0
                 powers[voice] += duration * 10 ** (loudness / 10)
                 seconds[voice] += duration
-        return {voice: _VOICE_LOUDNESS - 10 * math.log10(power / seconds[voice]) for voice, power in powers.items()}
+        gains = {voice: _VOICE_LOUDNESS - 10 * math.log10(power / seconds[voice]) for voice, power in powers.items()}
+        return dict.fromkeys(voices, fmean(gains.values() or [0.0])) | gains
 
     def _tags(self) -> Mapping[str, str]:
         return Provenance.joined(self._provenances.values()).tags()

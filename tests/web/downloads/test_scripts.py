@@ -196,6 +196,16 @@ def test_voices_are_equally_loud_in_a_file_with_a_loudness(
     assert [loudness - found[0] for loudness in found] == pytest.approx(levels, abs=0.3)
 
 
+def test_voice_with_too_little_to_measure_is_as_loud_as_the_others(storage: Storage) -> None:
+    script = storage.scripts.create("Talk", [Card(f"{n}.", "Ann", 0.0) for n in range(3)], owner=OWNER).id
+    takes = spoken("0.", 2.0), spoken("1.", 2.0, "Ben", -2.0), spoken("2.", 0.3, "Cid")
+    for card, take in zip(storage.scripts.cards(script, owner=OWNER), takes, strict=True):
+        storage.scripts.attach(card.id, take, owner=OWNER)
+    samples, rate = soundfile.read(io.BytesIO(export_script(storage, script, "wav~20")[1]))
+    found = [20 * np.log10(part.std()) for part in np.split(samples, [2 * rate, 4 * rate])]
+    assert [level - found[0] for level in found] == pytest.approx([0, 0, 0], abs=1.5)
+
+
 def test_markdown_export_has_all_cards(storage: Storage, script: str) -> None:
     one, two, _ = storage.scripts.cards(script, owner=OWNER)
     storage.scripts.set_speed(two.id, 1.5, owner=OWNER)
