@@ -49,7 +49,7 @@ _STYLE = regex.compile(
     r"|हँस|हंस|फुसफुस|หัวเราะ|กระซิบ|ถอนหายใจ",
     regex.V1,
 )
-# Labels of e-mails, recipes, forms and remarks. Those in `_ADDRESSES` are also names.
+# Labels of e-mails, recipes, forms and remarks. Those in `_ADDRESSES` and `_SPEAKING` are also names.
 _LABELS = frozenset(
     label
     for labels in (
@@ -64,6 +64,7 @@ _LABELS = frozenset(
     for label in labels.split("|")
 )
 _ADDRESSES = frozenset("to an de à para".split())
+_SPEAKING = frozenset(("author", "time"))  # however often one occurs, it is a label only beside another
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def find_speakers(lines: Iterable[str], *, throughout: bool = False) -> frozense
             names[name] += 1
             saying[name] += bool(text or following)
     labels = {name for name in names if name.casefold() in _LABELS}
-    if sum(names[name] for name in labels) >= 2:
+    if sum(1 if name.casefold() in _SPEAKING else names[name] for name in labels) >= 2:
         theirs -= labelled
         for name in [name for name in names if name in labels or name.casefold() in _ADDRESSES]:
             del names[name], saying[name]

@@ -259,6 +259,8 @@ def test_labels_before_a_dialogue_are_no_speakers() -> None:
     assert script.speakers == ("Anna", "Ben", "1st Lord", "2nd Lord")
     assert [card.text for card in script.cards if card.speaker is None] == ["Title: Rain", "Date: May"]
     assert parse("To: I am here.\nAn: So am I.\nNote: They meet.").speakers == ("To", "An", "Note")
+    assert parse("Author: Hello.\nReader: Hi.\nAuthor: Well?\nReader: No.").speakers == ("Author", "Reader")
+    assert parse("Title: Rain\nAuthor: Ann\n\nIt rains.").speakers == ()
 
 
 names = st.sampled_from(["Anna", "Ben", "Zoë K.", "Сергей", "李明", "Mary Ann Smith"])
