@@ -13,7 +13,7 @@ from engine.errors import InvalidInput
 from engine.voice import MAX_LANGUAGE, check_text
 from storage.models import PronunciationRow
 from storage.repositories import owner_deletions
-from storage.repositories.voices.folding import fold
+from storage.repositories.folding import fold
 from storage.upserting import put_row
 from storage.validation import new_id
 

@@ -17,8 +17,8 @@ from storage.database_errors import damaged
 from storage.models import CardRow, CardTakeRow, OwnerSettingsRow, TakeAudioRow, TakeRow
 from storage.object_store import StoredSound, read_sound
 from storage.repositories import stored_objects
+from storage.repositories.folding import search_fold
 from storage.repositories.owner_settings import RETENTION_DAYS
-from storage.repositories.voices.folding import search_fold
 from storage.repositories.voices.usage import count_use
 from storage.validation import (
     Settings,

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 from engine.errors import VoiceNotFound
 from engine.voice import MAX_NAME
 from storage.models import VoiceRow
+from storage.repositories.folding import fold
 from storage.repositories.voices import voices
-from storage.repositories.voices.folding import fold
 from storage.repositories.voices.voices import VoiceRecord
 from storage.validation import is_id
 

@@ -12,7 +12,7 @@ from engine.text.cuts import split_to_fit
 from engine.text.sentences import Span, sentences
 from engine.text.tags import is_speakable
 from engine.text.timing import speaking_time
-from storage.repositories.voices.folding import fold
+from storage.repositories.folding import fold
 from storage.scripts.limits import MAX_CARD_TEXT, MAX_CARDS
 from studio.script.formats.card_marks import join_lone_marks, read_marks
 from studio.script.formats.decode import checked_text, decode_text

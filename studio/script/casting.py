@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, cycle
 from typing import TYPE_CHECKING
 
-from storage.repositories.voices.folding import fold
+from storage.repositories.folding import fold
 
 if TYPE_CHECKING:
     from studio.voices.available_voices import ListedVoice

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import VoiceNotFound
 from engine.voice import BuiltInVoice, Voice, is_built_in_voice
-from storage.repositories.voices.folding import fold
+from storage.repositories.folding import fold
 from storage.repositories.voices.voices import VoiceRecord
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from engine.voice import (
 from storage.models import SHARED, CodesRow, ReferenceRow, VoiceRow
 from storage.object_store import StoredSound, read_sound
 from storage.repositories import stored_objects
+from storage.repositories.folding import fold, search_fold
 from storage.repositories.voices import portraits
-from storage.repositories.voices.folding import fold, search_fold
 from storage.validation import is_id, new_id
 
 
