@@ -6,6 +6,7 @@ Implementations: `engine.Engine` in this process, `studio.engines.zero_gpu.ZeroG
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,13 +152,13 @@ class SpeechEngine(Protocol):
         """End all requests."""
 
 
-class EngineProxy:
+class EngineProxy(ABC):
     """Base of engines whose properties are those of another engine."""
 
     @property
+    @abstractmethod
     def _shown(self) -> SpeechEngine | EngineInfo:
         """What the properties are read from."""
-        raise NotImplementedError
 
     @property
     def name(self) -> str:
