@@ -65,12 +65,13 @@ def _cuts(text: str, span: Span, *, whole_text: bool = False) -> list[_Cut]:
     ends = word_ends(text, span)
     sentence_ends = {end for _, end in sentences(text, span)} if whole_text else set[int]()
     cuts: list[_Cut] = []
-    offset = 0
-    for before, end, after in zip([span[0], *ends], ends, ends[1:], strict=False):
+    offset, before = 0, span[0]
+    for end, after in pairwise(ends):
         start = after - len(text[end:after].lstrip())
         offset += _size(text[before:end])
         cost = _AFTER_SENTENCE if end in sentence_ends else _cost(text, (before, end), (start, after))
         cuts.append(_Cut(end, start, offset, cost))
+        before = end
     return cuts
 
 
