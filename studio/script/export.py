@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from engine.audio.output.audiobook import Chapter, write_audiobook
 from engine.audio.output.concatenate import FileFormat, TakeAudio, concatenate_takes, take_loudness
 from engine.audio.output.encode import RATES
-from engine.audio.output.mastering import master
+from engine.audio.output.mastering import SILENT, master
 from engine.errors import InvalidInput
 from studio.file_names import safe_file_name, short_stem, take_file_name
 from studio.provenance.provenance import Provenance
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from storage.scripts.script_library import ScriptLibrary
 
 _VOICE_LOUDNESS = -26.0  # LUFS, of each voice before the final gain; peaks of speech are less than 26 dB above it
-_SILENT = -60.0  # LUFS
 
 
 class ScriptExport:
@@ -95,7 +94,7 @@ class ScriptExport:
             return dict.fromkeys(voices, 0.0)
         powers, seconds = defaultdict[str, float](float), defaultdict[str, float](float)
         for card, sound in self._sounds():
-            if (loudness := take_loudness(sound)) > _SILENT:
+            if (loudness := take_loudness(sound)) > SILENT:
                 voice, duration = self._voices[card.take_id or ""], card.duration or 0.0
                 powers[voice] += duration * 10 ** (loudness / 10)
                 seconds[voice] += duration

@@ -101,8 +101,7 @@ def _amplified(block: NDArray[np.int16], gain: float) -> NDArray[np.int16]:
     """Return the samples with a gain in dB, clipped."""
     if gain == 0:
         return block
-    amplified: NDArray[np.float64] = np.rint(block * 10 ** (gain / 20))
-    return amplified.clip(-32768, 32767).astype(np.int16)
+    return to_int16(block / np.float32(32768) * 10 ** (gain / 20))
 
 
 def _silence(length: int) -> Iterator[NDArray[np.int16]]:

@@ -22,7 +22,7 @@ from engine.audio.output.tags import Tags, set_tags
 # LUFS: podcasts; audiobooks, which have an RMS of -23 to -18 dB for ACX; broadcasting.
 LOUDNESS = (-16.0, -20.0, -23.0)
 SOFTEST, LOUDEST = -31.0, -14.0  # LUFS: the range that platforms require and that the limiter does not degrade
-_SILENT = -60.0  # LUFS: nothing to measure below this
+SILENT = -60.0  # LUFS: nothing to measure below this
 _MAX_GAIN = 40.0  # dB
 _CEILING = -1.3  # dB, of true peaks; they stay below -1 after rounding
 _SOFT = -18.0  # LUFS; from here on down peaks stay below -3 dB, as ACX wants them
@@ -92,7 +92,7 @@ def loudness_of(blocks: Iterable[NDArray[np.int16]], sample_rate: int) -> float:
 def _gain(sound: soundfile.SoundFile, lufs: float, ceiling: float) -> tuple[float, float | None]:
     """Return the gain in dB that gives the target loudness, and the loudness measured with it."""
     before = loudness_of(_limited(sound, 0.0, 0.0), sound.samplerate)
-    if before < _SILENT:
+    if before < SILENT:
         return 0.0, None
     gain = min(lufs - before, _MAX_GAIN)
     loudness = loudness_of(_limited(sound, gain, ceiling), sound.samplerate)
