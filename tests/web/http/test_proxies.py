@@ -1,4 +1,4 @@
-"""The README's nginx and Caddy examples, with only ports and paths changed, under attack from a sibling site."""
+"""The nginx and Caddy examples of docs/deploy.md, with other ports and paths, under attack from a sibling site."""
 
 import asyncio
 import io
@@ -35,7 +35,7 @@ from tests.web.visitor import Visitor, page_config
 from web.http.hosts import is_local
 from web.identity.accounts import load_accounts
 
-README = (ROOT / "README.md").read_text("utf-8")
+DEPLOY = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 NAME, SIBLING = "voices.example.org", "blog.example.org"
 PASSWORD = "a good password"
 TIMEOUT = 60.0  # seconds: generous, since the machine may be busy
@@ -44,8 +44,8 @@ Proxy = Callable[[Path, str, int], tuple[list[str], dict[str, str]]]
 
 
 def example(language: str) -> str:
-    found = re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)
-    assert found, f"the README has an example for {language}"
+    found = re.search(rf"```{language}\n(.*?)```", DEPLOY, re.DOTALL)
+    assert found, f"docs/deploy.md has an example for {language}"
     return found.group(1)
 
 
