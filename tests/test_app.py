@@ -436,7 +436,7 @@ def test_model_choices_have_license_notices() -> None:
     assert list(notices) == ["bundled", "fishaudio/s2-pro"]
     assert "research and non-commercial use" in str(notices["fishaudio/s2-pro"])
     assert notices["bundled"] == UserMessage(Profile.load(BUNDLED).notice)
-    assert "small demonstration" in str(notices["bundled"])
+    assert "Small demonstration" in str(notices["bundled"])
     with pytest.raises(ReleaseNotFound):
         model_notices("bundled", ["nowhere/at/all"])
 
