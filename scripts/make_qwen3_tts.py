@@ -284,7 +284,6 @@ class Recorder:
 
     def __init__(self, model: Qwen3TTSForConditionalGeneration) -> None:
         self.prompt: torch.Tensor | None = None
-        self.trailing: torch.Tensor | None = None
         self.logits: list[torch.Tensor] = []
         self.residual: list[torch.Tensor] = []
         talker, predictor = model.talker.forward, model.talker.code_predictor.forward
@@ -292,7 +291,7 @@ class Recorder:
         @wraps(talker)
         def talked(*args: Any, **kwargs: Any) -> Any:
             if self.prompt is None:
-                self.prompt, self.trailing = kwargs["inputs_embeds"].clone(), kwargs["trailing_text_hidden"].clone()
+                self.prompt = kwargs["inputs_embeds"].clone()
             out = talker(*args, **kwargs)
             self.logits.append(out.logits[0, -1].clone())
             return out
@@ -308,10 +307,8 @@ class Recorder:
     def tensors(self, codes: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the recorded tensors. codes: of the frames, `[T, K]`."""
         assert self.prompt is not None
-        assert self.trailing is not None
         return {
             "prompt": self.prompt[0],
-            "trailing": self.trailing[0],
             "logits": torch.stack(self.logits)[:FRAMES],
             "residual": torch.stack(self.residual).view(-1, K - 1, CODES)[:FRAMES],
             "codes": codes.T.contiguous(),
@@ -352,7 +349,7 @@ def golden(out: Path) -> None:
         elif instruct is not None:
             tts.generate_voice_design(**inputs, instruct=instruct, **GREEDY)
         else:
-            audio, _ = tts.generate_voice_clone(**inputs, **GREEDY)
+            audio, _ = tts.generate_voice_clone(**inputs, non_streaming_mode=True, **GREEDY)
             tensors[f"{name}.audio"] = torch.from_numpy(audio[0])
         del tts.model.generate
         del tts.model.talker.forward, tts.model.talker.code_predictor.forward
@@ -376,7 +373,7 @@ def golden(out: Path) -> None:
     tensors["clip_embedding"] = item.ref_spk_embedding
     spoken("clone", base, text=TEXT, language="English", voice_clone_prompt=[item])
     spoken("clone_long", base, text=LONG * 3, voice_clone_prompt=[item])
-    spoken("embedding", base, text=LONG, language="german", voice_clone_prompt=[alone])
+    spoken("embedding", base, text=TEXT, language="german", voice_clone_prompt=[alone])
     codes = torch.randint(CODES, (40, K), generator=torch.Generator().manual_seed(5))
     audio, _ = base.model.speech_tokenizer.decode([{"audio_codes": codes}])
     tensors["decoder_codes"], tensors["decoder_audio"] = codes.T.contiguous(), torch.from_numpy(audio[0])

@@ -22,7 +22,6 @@ class DecodeState:
     position: int64 `[B]`, its position in the cache.
     frame: int64 `[B]`, number of frames drawn.
     drawn: int64 `[B, W]`, what the sampling rules keep of earlier draws.
-    trailing_text: int64 `[B, L]`, the text tokens of the next columns by frame; L may be 0.
     key: int64 `[B]`, random key of the noise.
     temperature, top_p: fp32 `[B, 1]`. top_k: int64 `[B, 1]`.
     """
@@ -31,7 +30,6 @@ class DecodeState:
     position: Tensor
     frame: Tensor
     drawn: Tensor
-    trailing_text: Tensor
     key: Tensor
     temperature: Tensor
     top_p: Tensor
@@ -49,8 +47,7 @@ class DecodeState:
 
         flat = torch.zeros(rows, 1, dtype=torch.float32, device=device)
         drawn = slow.rules.nothing_drawn(rows, device)
-        text = whole(slow.max_trailing_text)
-        return cls(whole(slow.column_rows), whole(), whole(), drawn, text, whole(), flat, flat + 1, whole(1) + 1)
+        return cls(whole(slow.column_rows), whole(), whole(), drawn, whole(), flat, flat + 1, whole(1) + 1)
 
     @property
     def options(self) -> RowOptions:
@@ -102,12 +99,5 @@ class FrameStep:
     def next_state(self, state: DecodeState, semantic: Tensor, codes: Tensor) -> DecodeState:
         """Return the state after the frame."""
         drawn = self._rules.remember(state.drawn, state.frame, semantic)
-        column = self.slow.next_column(codes, self._text(state))
-        moved = (column, state.position + 1, state.frame + 1, drawn)
-        return DecodeState(*moved, state.trailing_text, state.key, state.temperature, state.top_p, state.top_k)
-
-    def _text(self, state: DecodeState) -> Tensor | None:
-        """Return the trailing text token of the next column `[B]`; the last one repeats for all later columns."""
-        if not self.slow.max_trailing_text:
-            return None
-        return state.trailing_text.gather(1, state.frame[:, None].clamp(max=self.slow.max_trailing_text - 1))[:, 0]
+        moved = (self.slow.next_column(codes), state.position + 1, state.frame + 1, drawn)
+        return DecodeState(*moved, state.key, state.temperature, state.top_p, state.top_k)

@@ -14,8 +14,7 @@ class Prompt:
         it is reused.
     generated_ranges: ranges [first, stop) of the columns that were generated frame by frame in the request's earlier
         turns, in order. Their keys and values are reused.
-    trailing_text: int64 `[n]`, text tokens that enter one by one with the columns of the first n frames; None for a
-        family whose text is all in the prompt.
+    independent: whether the request's later prompts do not repeat this one and what is generated for it.
     embedding: float `[D]`, which replaces an embedding in columns of the prompt (a speaker); the columns identify it.
     codec_context: codes `[K, T]` that the codec decodes before the first turn of a take; None to begin at silence.
     """
@@ -23,6 +22,6 @@ class Prompt:
     columns: Tensor
     shared: int = 0
     generated_ranges: tuple[tuple[int, int], ...] = ()
-    trailing_text: Tensor | None = None
+    independent: bool = False
     embedding: Tensor | None = None
     codec_context: Tensor | None = None

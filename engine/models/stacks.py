@@ -20,12 +20,8 @@ class SlowStack(Transformer, ABC):
     """The transformer over time, with the embedding of its input columns and its sampling rules.
 
     num_codebooks: K, the semantic codebook included. semantic_codebook_size: S. rules: how tokens are drawn.
-    max_trailing_text: maximum number of text tokens that enter with the frames; 0 for a family with all text in the
-        prompt.
     normed_hidden: whether the fast stack takes the normed output.
     """
-
-    max_trailing_text = 0
 
     def __init__(
         self,
@@ -60,8 +56,8 @@ class SlowStack(Transformer, ABC):
         """Multiply normed output `[…, D]` by the rows of the head that can be drawn → `[…, S + 1]`, the end last."""
 
     @abstractmethod
-    def next_column(self, codes: Tensor, text: Tensor | None) -> Tensor:
-        """Return the column `[B, rows]` of a frame of codes `[B, K]`, with its trailing text token `[B]`, if any."""
+    def next_column(self, codes: Tensor) -> Tensor:
+        """Return the column `[B, rows]` of a frame of codes `[B, K]`."""
 
     def forward(self, columns: Tensor, view: KVView | None = None) -> tuple[Tensor, Tensor]:
         """Run columns `[B, rows, T]` → (normed output, hidden states for the fast stack), both `[B, T, D]`."""

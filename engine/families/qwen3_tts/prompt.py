@@ -1,8 +1,9 @@
 """Prompts of Qwen3-TTS. Each turn has its own prompt; prompts share only the voice.
 
-Source: `generate` of the package qwen-tts 0.1.1. Text and speech run in parallel, one text token per column. For a
-cloned voice with a transcript, the transcript and the text run above the codes of the clip, and the rest of the text
-runs above the generated frames. For a named or described voice, all the text comes before the first frame.
+Source: `generate` of the package qwen-tts 0.1.1, with `non_streaming_mode=True`: all the text, after the transcript of
+the clip, comes before the clip's codes and the first frame. In the package's other layout, its default for clones, text
+enters one token per frame, several times as fast as it is spoken, and the speech becomes faster and faster
+(QwenLM/Qwen3-TTS#239).
 """
 
 import hashlib
@@ -10,12 +11,13 @@ import re
 from collections.abc import Callable, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from engine.errors import InvalidInput
 from engine.families.family import MIN_SPEECH_FRAMES, PromptReference, PromptVoice
 from engine.families.qwen3_tts.config import TalkerConfig
-from engine.families.qwen3_tts.talker import NOTHING, SPEAKER, TRAILING
+from engine.families.qwen3_tts.talker import NOTHING, SPEAKER
 from engine.families.qwen3_tts.tokenizer import TextTokenizer
 from engine.models.prompt import Prompt
 from engine.text.splitting import written_size
@@ -32,7 +34,7 @@ class TalkerPrompts:
     """Builder of prompt columns `[K + 1, T]` int64; see `Talker` for their rows."""
 
     def __init__(self, config: TalkerConfig, tokenizer: TextTokenizer) -> None:
-        self.config, self._tokenizer = config, tokenizer
+        self.config, self._tokenizer, self._control = config, tokenizer, config.control_tokens
         self._languages = dict(config.languages)
         self._speakers = {name: (token, dialect) for name, token, dialect in config.speakers}
 
@@ -64,51 +66,32 @@ class TalkerPrompts:
         """
         text = self._tokenizer.without_own_tokens(text)
         ids = self._tokenizer.encode(f"<|im_start|>assistant\n{text}<|im_end|>\n<|im_start|>assistant\n")
-        said, control = ids[_ROLE:-_NEXT_ROLE], self.config.control_tokens
-        shared = self._shared(reference, voice)
-        if reference is not None and reference.transcript:
-            tokens = [*self._reference_ids(reference.transcript), *said, control.text_eos]
-            columns, trailing = self._beside(tokens, self._codes(reference))
-            columns = torch.cat((self._head(reference, voice), columns), dim=1)
-        elif reference is not None:
-            columns = torch.cat((shared, self._column(said[0], control.bos)), dim=1)
-            trailing = [*said[1:], control.text_eos]
-        else:
-            tokens = [*said, control.text_eos]
-            above = self._above(tokens, [control.pad] * len(tokens))
-            columns, trailing = torch.cat((shared, above, self._column(control.text_pad, control.bos)), dim=1), []
-        if len(trailing) >= TRAILING:
-            raise InvalidInput("text.long_turn")
+        shared, said = self._shared(reference, voice), self._said([*ids[_ROLE:-_NEXT_ROLE], self._control.text_eos])
         return Prompt(
-            columns,
+            torch.cat((shared, said, self._speech(reference)), dim=1),
             shared=shared.shape[1],
-            trailing_text=torch.tensor([*trailing, control.text_pad]),
+            independent=True,
             embedding=None if reference is None else reference.embedding,
             codec_context=_codec_context(reference),
         )
 
     def fits(self, reference: PromptReference | None, voice: PromptVoice, positions: int) -> bool:
         """Return whether the part of a prompt that precedes its text leaves room for speech in `positions`."""
-        used, trailing = self._head(reference, voice).shape[1], 0
-        if reference is not None and reference.transcript:
-            columns, rest = self._beside(self._reference_ids(reference.transcript), self._codes(reference))
-            used, trailing = used + columns.shape[1], len(rest)
-        return used + MIN_SPEECH_FRAMES <= positions and trailing < TRAILING
+        used = self._shared(reference, voice).shape[1] + self._speech(reference).shape[1]
+        return used + MIN_SPEECH_FRAMES <= positions
 
     def _shared(self, reference: PromptReference | None, voice: PromptVoice) -> Tensor:
         """Return the columns that all prompts of a voice start with."""
         head = self._head(reference, voice)
         if reference is None or not reference.transcript:
             return head
-        tokens, codes = self._reference_ids(reference.transcript), self._codes(reference)
-        common = min(len(tokens), codes.shape[1])
-        beside = codes[:, :common].clone()
-        beside[0] = torch.tensor(tokens[:common])
-        return torch.cat((head, beside), dim=1)
+        transcript = self._tokenizer.without_own_tokens(reference.transcript)
+        ids = self._tokenizer.encode(f"<|im_start|>assistant\n{transcript}<|im_end|>\n")
+        return torch.cat((head, self._said(ids[_ROLE:-_TURN_END])), dim=1)
 
     def _head(self, reference: PromptReference | None, voice: PromptVoice) -> Tensor:
         """Return the columns of instruction, role, language and speaker."""
-        control, speaker = self.config.control_tokens, self._speakers.get(voice.speaker)
+        control, speaker = self._control, self._speakers.get(voice.speaker)
         description = self._tokenizer.without_own_tokens(voice.description)
         instruction = f"<|im_start|>user\n{description}<|im_end|>\n" if description else ""
         role = self._tokenizer.encode("<|im_start|>assistant\n")
@@ -131,21 +114,16 @@ class TalkerPrompts:
             return self._languages[dialect]
         return self._languages[language] if language else None
 
-    def _reference_ids(self, transcript: str) -> list[int]:
-        transcript = self._tokenizer.without_own_tokens(transcript)
-        return self._tokenizer.encode(f"<|im_start|>assistant\n{transcript}<|im_end|>\n")[_ROLE:-_TURN_END]
+    def _said(self, tokens: list[int]) -> Tensor:
+        """Return the columns of text that is before all speech."""
+        return self._above(tokens, [self._control.pad] * len(tokens))
 
-    def _codes(self, reference: PromptReference) -> Tensor:
-        """Return the columns of a clip, without text: the start mark, then its frames."""
-        frames = torch.cat((torch.full((1, reference.codes.shape[1]), NOTHING), reference.codes.long()), dim=0)
-        return torch.cat((self._column(NOTHING, self.config.control_tokens.bos), frames), dim=1)
-
-    def _beside(self, tokens: list[int], codes: Tensor) -> tuple[Tensor, list[int]]:
-        """Put text tokens above the columns of a clip. Return the columns and the remaining tokens."""
-        room = codes.shape[1]
-        columns = codes.clone()
-        columns[0] = torch.tensor([*tokens[:room], *[self.config.control_tokens.text_pad] * (room - len(tokens))])
-        return columns, tokens[room:]
+    def _speech(self, reference: PromptReference | None) -> Tensor:
+        """Return the columns of speech that precedes the first frame: the start mark, and the frames of a clip."""
+        start = self._column(self._control.text_pad, self._control.bos)
+        if reference is None or not reference.transcript:
+            return start
+        return torch.cat((start, F.pad(reference.codes.long(), (0, 0, 1, 0), value=self._control.text_pad)), dim=1)
 
     def _above(self, text: Sequence[int], codec: Sequence[int]) -> Tensor:
         """Return columns of text tokens and codec tokens, without residual codes."""
@@ -157,7 +135,7 @@ class TalkerPrompts:
         return self._above([text], [codec])
 
     def _speaker_column(self, embedding: Tensor) -> Tensor:
-        column = self._column(self.config.control_tokens.text_pad, SPEAKER)
+        column = self._column(self._control.text_pad, SPEAKER)
         digest = hashlib.sha256(embedding.detach().to("cpu", torch.float32).numpy().tobytes()).digest()
         number = int.from_bytes(digest, "big")
         for row in range(2, len(column)):

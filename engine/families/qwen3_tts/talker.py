@@ -19,8 +19,6 @@ NOTHING = -1
 """In a column: this row has no token."""
 SPEAKER = -2
 """In the second row of a column: the column takes the prompt's embedding, of which the rows below hold a digest."""
-TRAILING = 512
-"""Maximum number of text tokens fed with the frames of one turn."""
 
 
 class TextProjection(nn.Module):
@@ -44,8 +42,6 @@ class Talker(SlowStack):
     rows are the residual codes of that frame, used only if row 1 is a semantic code.
     """
 
-    max_trailing_text = TRAILING
-
     def __init__(self, config: TalkerConfig, defaults: GenerationDefaults) -> None:
         super().__init__(
             config.slow,
@@ -57,7 +53,7 @@ class Talker(SlowStack):
             ),
         )
         dim = config.slow.dim
-        self.residual_size = config.fast.vocab_size
+        self.residual_size, self._text_pad = config.fast.vocab_size, config.control_tokens.text_pad
         self.text_embeddings = embedding(config.text_vocab_size, config.text_dim)
         self.text_projection = TextProjection(config.text_dim, dim)
         self.codec_embeddings = embedding(config.slow.vocab_size, dim)
@@ -86,9 +82,8 @@ class Talker(SlowStack):
         out: Tensor = self.head(normed)
         return out
 
-    def next_column(self, codes: Tensor, text: Tensor | None) -> Tensor:
-        assert text is not None
-        return torch.cat((text[:, None], codes), dim=1)
+    def next_column(self, codes: Tensor) -> Tensor:
+        return F.pad(codes, (1, 0), value=self._text_pad)
 
 
 class CodePredictor(FastStack):

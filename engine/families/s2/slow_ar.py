@@ -69,5 +69,5 @@ class SlowAR(SlowStack):
         semantic = linear(normed, head[first : first + self.semantic_codebook_size])
         return torch.cat((semantic, linear(normed, head[end : end + 1])), dim=-1)
 
-    def next_column(self, codes: Tensor, text: Tensor | None) -> Tensor:
+    def next_column(self, codes: Tensor) -> Tensor:
         return torch.cat((codes[:, :1] + self.dual.semantic_start_id, codes), dim=1)

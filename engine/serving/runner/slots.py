@@ -130,9 +130,6 @@ class SlotPool:
         self._next_position[slot], self._top_k[slot] = length - 1, options.top_k
         row = DecodeState.idle(1, self._slow, torch.device("cpu"))
         row.column[0], row.position[0], row.key[0] = prompt.columns[:, -1], length - 1, key
-        if prompt.trailing_text is not None:
-            row.trailing_text[0] = prompt.trailing_text[-1]
-            row.trailing_text[0, : len(prompt.trailing_text)] = prompt.trailing_text
         row.temperature[0], row.top_p[0], row.top_k[0] = options.temperature, options.top_p, options.top_k
         for field in fields(DecodeState):
             value = pinned(getattr(row, field.name)[0], self.device)
@@ -141,10 +138,10 @@ class SlotPool:
 
     def append_generated(self, slot: int, codes: Tensor) -> None:
         """Record that the slot has spoken all of `codes` `[K, T]`: a prompt that continues from there reuses them."""
-        if self._slow.max_trailing_text:
-            return  # later prompts do not repeat the text that entered with the frames
         held = self._prompts[slot].prompt
-        columns = torch.cat((held.columns, self._slow.next_column(codes.T, None).T), dim=1)
+        if held.independent:
+            return
+        columns = torch.cat((held.columns, self._slow.next_column(codes.T).T), dim=1)
         ranges = (*held.generated_ranges, (held.columns.shape[1] - 1, columns.shape[1]))
         self._prompts[slot] = _SlotPrompt(replace(held, columns=columns, generated_ranges=ranges), columns.shape[1])
 

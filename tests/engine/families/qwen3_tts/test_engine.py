@@ -96,7 +96,7 @@ def test_voice_prefix_is_reused_by_a_second_request(engine: Engine, voice: Voice
     list(second)
     assert second.result is not None
     assert second.result.first_audio_timings is not None
-    # Role, tags, speaker and the transcript beside the clip's first frames.
+    # Role, tags, speaker and the transcript.
     assert 10 < second.result.first_audio_timings.reused < second.result.first_audio_timings.positions
     assert engine.status().prefix_cache_bytes[0] > 0
 
@@ -109,7 +109,7 @@ def test_clip_without_transcript_is_cloned_by_its_embedding(engine: Engine, voic
     list(speech)
     assert speech.result is not None
     assert speech.result.first_audio_timings is not None
-    assert speech.result.first_audio_timings.positions < 15  # the clip is not in the prompt
+    assert speech.result.first_audio_timings.positions < 30  # the clip is not in the prompt
 
 
 def test_embedding_of_a_deleted_voice_is_forgotten(engine: Engine) -> None:

@@ -58,15 +58,6 @@ def test_prompt_matches_package(case: dict[str, Any], releases: Releases, model:
     assert ids == tensors[f"{name}.input_ids"].tolist()
     prompt = prompt_of(case, releases)
     assert_close(model.slow.embed(prompt.columns[None], prompt.embedding)[0], tensors[f"{name}.prompt"])
-    assert prompt.trailing_text is not None
-    text = model.slow.text_projection(model.slow.text_embeddings(prompt.trailing_text))
-    expected = tensors[f"{name}.trailing"]
-    assert_close(text[: len(expected)], expected)
-    assert_close(text[-1], model.slow.text_projection(model.slow.text_embeddings(torch.tensor(_pad(releases)))))
-
-
-def _pad(releases: Releases) -> int:
-    return releases["base"].architecture.config.control_tokens.text_pad
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case["name"])
@@ -75,9 +66,7 @@ def test_logits_match_package(case: dict[str, Any], releases: Releases, model: T
     """Compare teacher-forced logits of the talker for each frame, and of the predictor for each residual codebook."""
     tensors, name = golden(), case["name"]
     codes, prompt = tensors[f"{name}.codes"], prompt_of(case, releases)
-    assert prompt.trailing_text is not None
-    steps = torch.arange(codes.shape[1] - 1).clamp(max=len(prompt.trailing_text) - 1)
-    columns = [prompt.columns, torch.cat((prompt.trailing_text[steps][None], codes[:, :-1]))]
+    columns = [prompt.columns, model.slow.next_column(codes[:, :-1].T).T]
     normed = model.slow.norm(model.slow.run(model.slow.embed(torch.cat(columns, dim=1)[None], prompt.embedding)))
     last = normed[0, prompt.columns.shape[1] - 1 :]
     expected, config = tensors[f"{name}.logits"], releases["base"].architecture.config
@@ -88,7 +77,7 @@ def test_logits_match_package(case: dict[str, Any], releases: Releases, model: T
 
 @pytest.mark.parametrize("captured", [False, True], ids=["eager", "captured"])
 def test_greedy_frames_equal_package(releases: Releases, model: TalkerModel, captured: bool) -> None:
-    """Cases run in one batch; the step includes trailing text, penalties and residual codes."""
+    """Cases run in one batch; the step includes penalties and residual codes."""
     tensors, spoken = golden(), cases()[1::2] if captured else cases()  # a graph is captured for each batch size
     runner = ModelRunner(
         model,
