@@ -2,62 +2,39 @@
 
 import logging
 import secrets
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Self, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, transcript_for
-from engine.audio.doctor import check_transcript
-from engine.codec.fused import use_fused_convolutions
 from engine.codec.postfilter import Postfilter
-from engine.codec.views import DecoderView
-from engine.errors import (
-    DeviceUnavailable,
-    EngineClosed,
-    InvalidCodes,
-    InvalidInput,
-    InvalidOption,
-    InvalidText,
-    UnusableReference,
-)
-from engine.families.family import PromptReference, PromptVoice, Release, SpeechModel
+from engine.conditioning import VoiceConditioner
+from engine.errors import EngineClosed, InvalidInput, InvalidOption, InvalidText
 from engine.families.registry import read_release
-from engine.languages import language_name
 from engine.messages import UserMessage
-from engine.models.compiling import compile_blocks
-from engine.models.fused import use_fused_sampling, use_fused_steps
-from engine.models.native.run import use_native_sampling, use_native_steps
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions, as_integer, option_value
 from engine.release.hub import LoadingProgress, find_release
 from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
-from engine.serving.batch_decoder import FRAMES_AT_ONCE, ROWS_PER_SLOT, decoding_bytes
-from engine.serving.clips.clip_encoder import ClipEncoder
-from engine.serving.clips.speaker_adaptations import SpeakerAdaptation, SpeakerAdaptations
-from engine.serving.clips.speaker_embeddings import SpeakerEmbeddings
+from engine.serving.batch_decoder import ROWS_PER_SLOT
 from engine.serving.codec_worker import CodecWorker
-from engine.serving.device import on_device, prepare_device, run_in_limited_memory, share_cores, without_torch_modes
+from engine.serving.device import choose_device, on_device, prepare_device, without_torch_modes
 from engine.serving.engine_loop import EngineLoop
-from engine.serving.host_memory import free_host_memory
+from engine.serving.loading import load_decoder, load_speech_model
 from engine.serving.memory import (
     MemoryPlan,
     activation_dtype,
     available_memory,
     choose_precision,
     held_bytes,
-    is_small,
+    host_prefix_bytes,
     note_gpu_user,
     plan_memory,
+    prefix_bytes,
     release_memory,
     reserved_memory,
 )
@@ -67,8 +44,8 @@ from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.step_runners import GraphMode
 from engine.serving.scheduler import MAX_SLOTS
 from engine.serving.warm_up import warm_up
-from engine.text import GrowingText, Segment, Segmentation, check_speakers, clean_text, without_control_tokens
-from engine.voice import BuiltInVoice, Consent, Reference, Voice, voices_of
+from engine.text import GrowingText, Segment, Segmentation, check_speakers
+from engine.voice import BuiltInVoice, Consent, Voice
 
 log = logging.getLogger(__name__)
 
@@ -76,10 +53,8 @@ MAX_SEED = 2**31 - 1
 # Default numbers of slots: what a small CPU serves faster than real time, and a good batch size for a GPU.
 CPU_SLOTS, GPU_SLOTS = 4, 32
 QUEUE = 64
-_MAX_DIALOGUES = 64  # combinations of voices whose prompts are kept in the caches
 # Requested positions of a slot: enough for a voice of 30 s and three minutes of speech.
 POSITIONS = 4096
-PREFIX_BYTES, HOST_PREFIX_BYTES = 512 << 20, 2 << 30
 
 
 @dataclass(frozen=True)
@@ -182,56 +157,23 @@ class Engine:
         self._architecture, self._graphs, self._queue = architecture, graphs, queue
         self._deterministic = deterministic
         self.slots = slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS)
-        self._unfused_reasons: list[str] = []  # why fused kernels are off on a device that supports them
         plan = self._plan_memory(device) if start else None
         report("Loading the speech model", 0.0)
-        self._model = self._load_model(release, device, compiled)
+        self._model, unfused = load_speech_model(release, device, self.precision, compiled=compiled)
         report("Loading the codec", 0.6)
-        self._decoder = self._load_decoder(release, device, has_gpu=device.type == "cuda" and start)
+        self._decoder, also_unfused = load_decoder(release, device, has_gpu=device.type == "cuda" and start)
+        self._unfused_reasons = unfused + also_unfused  # why fused kernels are off on a device that supports them
         codec = self._codec_config
         self.sample_rate, self.frame_length = codec.sample_rate, codec.frame_length
         self.frame_rate = codec.frame_rate
         self.codec_fingerprint = release.fingerprint(self._decoder)
         self.style_tags, self.english_only = self._profile.style_tags, self.capabilities.english_only
-        self._encoder = ClipEncoder(lambda: release.load_encoder(device), self.codec_fingerprint, device)
-        self._embeddings = SpeakerEmbeddings(lambda: release.load_speaker_encoder(device))
-        self._adaptations: SpeakerAdaptations | None = None
+        self._conditioner = VoiceConditioner(release, self.codec_fingerprint, device)
         self._prompts, self._aligner = release.prompts, release.aligner(self._model)
-        # Of several voices each, whose prompts may be cached, by their clips' codes.
-        self._dialogues: OrderedDict[tuple[bytes, ...], PromptVoice] = OrderedDict()
-        self._dialogues_lock = threading.Lock()
         self._closed = self._started = False
         if plan is not None:
             self._start(plan, device, report)
         report("Ready", 1.0)
-
-    def _load_model(self, release: Release, device: torch.device, compiled: bool) -> SpeechModel:
-        """Load both transformers, arranged for decoding, with the faster code that agrees with the plain one."""
-        model = release.load_model(activation_dtype(self.precision, device), device, self.precision)
-        share_cores(device, small=is_small(self._architecture))
-        for stack in (model.slow, model.fast):
-            self._unfused_reasons += filter(None, [use_native_steps(stack)])
-            stack.prepare_for_decoding()
-            if compiled:
-                compile_blocks(stack)
-            elif device.type == "cuda":
-                self._unfused_reasons += filter(None, [use_fused_steps(stack)])
-        sizes = model.slow.semantic_codebook_size + 1, self._codec_config.codebook_sizes[-1]
-        use_fast_sampling = use_fused_sampling if device.type == "cuda" else use_native_sampling
-        self._unfused_reasons += filter(None, [use_fast_sampling(model.slow, sizes)])
-        if device.type == "cuda":
-            release_memory()  # of the checks, and of weights that have been merged
-        return model
-
-    def _load_decoder(self, release: Release, device: torch.device, has_gpu: bool) -> DecoderView:
-        """Load the decoder view. has_gpu: whether kernels can run: not before `start` on ZeroGPU."""
-        decoder = release.load_decoder(device)
-        if has_gpu:
-            needed = decoding_bytes(self._codec_config, decoder.init_state(1).nbytes(), FRAMES_AT_ONCE)
-            limited = partial(run_in_limited_memory, device, needed)
-            self._unfused_reasons += filter(None, [use_fused_convolutions(decoder, limited)])
-            release_memory()
-        return decoder
 
     @without_torch_modes
     def start(self) -> None:
@@ -253,8 +195,7 @@ class Engine:
         if plan.slots < self.slots:
             log.warning("Only %d of %d slots fit into the free memory.", plan.slots, self.slots)
         self.slots = plan.slots
-        prefix_bytes = _prefix_bytes(device, plan, self._weight_bytes())
-        self._prefixes = PrefixCache(device, prefix_bytes, _host_prefix_bytes())
+        self._prefixes = PrefixCache(device, prefix_bytes(device, plan, self._weight_bytes()), host_prefix_bytes())
         self._runner = ModelRunner(
             self._model,
             codec.codebook_sizes[-1],
@@ -272,7 +213,6 @@ class Engine:
         codec_capture = CudaGraphCapture(device) if on_gpu else None
         postfilter = Postfilter(codec.sample_rate, codec.frame_length) if self._profile.postfilter else None
         codec_worker = CodecWorker(decoder, ROWS_PER_SLOT * plan.slots, device, codec_capture, plan.slots, postfilter)
-        self._adaptations = SpeakerAdaptations(codec_worker, postfilter) if postfilter else None
         self._pipeline = SpeechPipeline(
             EngineLoop(self._runner, codec_worker, self._queue),
             codec_worker,
@@ -284,8 +224,7 @@ class Engine:
             self._aligner,
         )
         note_gpu_user(self._pipeline.loop)
-        if self.capabilities.clones:
-            self._pipeline.loop.idle_work.begin(self._encoder.warm_up_steps())
+        self._conditioner.start(self._pipeline, postfilter)
         self._started = True
 
     @classmethod
@@ -377,43 +316,22 @@ class Engine:
         or for a model that does not clone.
         """
         self._check_open()
-        if not self.capabilities.designs_voices:  # a described voice keeps a sample for other models to clone
-            self._check_clones()
-        if not references:
-            raise InvalidInput("reference.none")
-        made: list[Reference] = []
-        notes: list[UserMessage] = []
-        for source, transcript in references:
-            if not transcript.strip() and self.capabilities.needs_transcript:
-                raise InvalidInput("reference.no_words")
-            clip = prepare_reference(source, self.sample_rate, device=self.device)
-            if not transcript.strip():
-                made.append(self._reference(clip, ""))
-                notes += clip.notes
-                continue
-            spoken, note = transcript_for(clip, clean_text(transcript))
-            fit = check_transcript(spoken, clip.speech_seconds)
-            notes += [*clip.notes, *([note] if note else []), *([fit.message] if fit.light != "green" else [])]
-            made.append(self._reference(clip, spoken))
+        made, notes = self._conditioner.encode(references)
         voice = Voice(
             name=name,
-            references=tuple(made),
+            references=made,
             codec_fingerprint=self.codec_fingerprint,
             language=language,
             description=description,
             consent=consent,
         )
-        return EncodedVoice(voice, tuple(notes))
+        return EncodedVoice(voice, notes)
 
     @without_torch_modes
     def reencode(self, voice: Voice) -> Voice:
         """Encode a voice's clips again with this engine's codec. Raises UnusableReference when a clip was not kept."""
         self._check_open()
-        self._check_clones()
-        if any(not reference.clip for reference in voice.references):
-            raise UnusableReference("voices.no_clip", name=voice.name)
-        made = tuple(replace(r, codes=self._encoder.encode(self._decode(r.clip), r.clip)) for r in voice.references)
-        return replace(voice, references=made, codec_fingerprint=self.codec_fingerprint)
+        return self._conditioner.reencode(voice)
 
     @without_torch_modes
     def reconstruct(self, voice: Voice) -> NDArray[np.float32]:
@@ -424,7 +342,8 @@ class Engine:
         """
         self._check_open()
         self._check_started()
-        codes = [self._codes(reference).numpy() for reference in self._with_own_codes(voice).references]
+        voice = self._conditioner.with_own_codes(voice)
+        codes = [self._conditioner.checked_codes(reference.codes) for reference in voice.references]
         return self._pipeline.codec_worker.decode(np.concatenate(codes, axis=1))
 
     @without_torch_modes
@@ -459,10 +378,8 @@ class Engine:
         assert options.seed is not None
         if options.word_times and not self.capabilities.word_times:
             raise InvalidOption("option.word_times")
-        references = self._references(voice)
-        prompted = self._prompted(voice, references, self._language(options.language))
-        if not isinstance(voice, BuiltInVoice) and len(voices_of(voice)) > 1:
-            self._remember_dialogue(prompted)
+        references = self._conditioner.references(voice)
+        prompted = self._conditioner.prompt_voice(voice, references, options.language)
         segments = self.segments(text, len(prompted.references)) if isinstance(text, str) else text
         if not isinstance(segments, GrowingText) and len(spoken) > len(segments):
             raise InvalidInput("text.many_spoken", spoken=len(spoken), count=len(segments))
@@ -476,18 +393,9 @@ class Engine:
                 owner,
                 spoken,
                 word_times=options.word_times,
-                adapt=lambda: [self._adaptation(reference) for reference, _ in references],
+                adapt=lambda: [self._conditioner.adaptation(reference) for reference, _ in references],
             )
         )
-
-    @without_torch_modes
-    def prepare(self, voice: Voice) -> None:
-        """Begin in the background what the first speech in a voice waits for otherwise. Ignores errors."""
-        if self._adaptations is None or self._closed or voice.codec_fingerprint != self.codec_fingerprint:
-            return
-        with suppress(InvalidCodes):
-            for reference in filter(lambda each: each.clip, voice.references):
-                self._adaptations.learn_ahead(reference.clip, self._codes(reference).numpy(), self._decode)
 
     def growing_text(self) -> GrowingText:
         """Create a text that is spoken while it is written, for one call of `speak`."""
@@ -498,6 +406,28 @@ class Engine:
         """How texts are split into segments for this model."""
         return replace(self._profile.segmentation, size=self._prompts.text_size)
 
+    def segments(self, text: str, speakers: int) -> list[Segment]:
+        """Split a text for `speakers` speakers into segments. Raises InvalidText."""
+        segments = self.segmentation.plan(text)
+        check_speakers(segments, speakers)
+        self.check_text(text)
+        # Such as the letter ʼ, which is read as an apostrophe. The first segments of a long text tell.
+        if all(self._prompts.count_phones(segment.text) == 0 for segment in segments):
+            raise InvalidText("text.no_words")
+        return segments
+
+    def check_text(self, text: str) -> None:
+        """Raise InvalidText for words that the model cannot speak."""
+        unpronounceable = self._prompts.unpronounceable(text)
+        if unpronounceable:
+            raise InvalidText("text.not_english", words=[word[:40] for word in unpronounceable[:5]])
+
+    @without_torch_modes
+    def prepare(self, voice: Voice) -> None:
+        """Begin in the background what the first speech in a voice waits for otherwise. Ignores errors."""
+        if not self._closed:
+            self._conditioner.prepare(voice)
+
     @without_torch_modes
     def forget(self, voice: Voice) -> None:
         """Drop the cached data of a deleted voice: its prompt's keys and values, its clips' codes, embeddings and
@@ -506,40 +436,8 @@ class Engine:
         Requests in progress continue; what they cache is dropped when they end. A voice of another codec has no cached
         data.
         """
-        if self._closed or voice.codec_fingerprint != self.codec_fingerprint:
-            return
-        if self.capabilities.has_speaker_encoder and not all(reference.clip for reference in voice.references):
-            return  # without its clips the voice cannot have been used
-        if self._started:
-            with suppress(InvalidInput):  # a voice that cannot be prompted has no prompt
-                self._forget_voice(voice)
-        for reference in voice.references:
-            self._encoder.forget(reference.codes)
-            self._embeddings.forget(reference.clip)  # after the prompt, which was built from it
-            if self._adaptations is not None:
-                self._adaptations.forget(reference.clip, self._codes(reference).numpy())
-
-    def _remember_dialogue(self, voices: PromptVoice) -> None:
-        """Note that the prompt of several voices may be cached, for `forget`."""
-        with self._dialogues_lock:
-            self._dialogues[_codes_key(voices)] = voices
-            oldest = self._dialogues.popitem(last=False)[1] if len(self._dialogues) > _MAX_DIALOGUES else None
-        if oldest is not None:
-            self._forget_prefixes(oldest)
-
-    def _forget_voice(self, voice: Voice) -> None:
-        prompted = PromptVoice([self._prompt_reference(reference, voice.name) for reference in voice.references])
-        own = set(_codes_key(prompted))
-        with self._dialogues_lock:
-            shared = [self._dialogues.pop(key) for key in list(self._dialogues) if not own.isdisjoint(key)]
-        for each in (prompted, *shared):
-            self._forget_prefixes(each)
-
-    def _forget_prefixes(self, voice: PromptVoice) -> None:
-        for prefix in self._pipeline.prompts.prefixes(voice):
-            self._pipeline.loop.forget(prefix)
-            if prefix.codec_context is not None:
-                self._pipeline.codec_worker.forget(prefix.codec_context.numpy())
+        if not self._closed:
+            self._conditioner.forget(voice)
 
     def status(self) -> EngineStatus:
         """Return the current state of the engine. Raises EngineClosed before `start`."""
@@ -563,20 +461,13 @@ class Engine:
         stopped = self._started and not self._pipeline.loop.is_running
         return EngineClosed() if self._closed or stopped else None
 
-    def _release_encoders(self) -> None:
-        """Free the encoder view and the speaker encoder; they are loaded again on next use."""
-        self._encoder.release()
-        self._embeddings.release()
-
     def close(self) -> None:
         """End all requests and threads, and free the encoders. `speak` and voice methods then raise EngineClosed."""
         if not self._closed:
             self._closed = True
-            if self._adaptations is not None:
-                self._adaptations.close()
             if self._started:
                 self._pipeline.loop.close()
-            self._release_encoders()
+            self._conditioner.close()
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -584,53 +475,6 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _references(self, voice: Voice | Sequence[Voice] | BuiltInVoice | None) -> list[tuple[Reference, str]]:
-        """Return the references to clone, with this codec's codes, and the names of their voices.
-
-        Raises InvalidInput, UnusableReference.
-        """
-        voices = voices_of(voice)
-        if voices:
-            self._check_clones()
-        return [(reference, each.name) for each in voices for reference in self._with_own_codes(each).references]
-
-    def _prompted(
-        self,
-        voice: Voice | Sequence[Voice] | BuiltInVoice | None,
-        references: Sequence[tuple[Reference, str]],
-        language: str,
-    ) -> PromptVoice:
-        """Return the prompt inputs of a voice. references: of it, with the names of their voices.
-
-        Raises InvalidCodes, InvalidInput, InvalidOption, UnusableReference.
-        """
-        able = self.capabilities
-        if voice is None and able.speakers:
-            voice = BuiltInVoice(able.speakers[0])
-        if isinstance(voice, BuiltInVoice):
-            speaker = voice.speaker.strip().lower()
-            if speaker and speaker not in able.speakers:
-                raise InvalidOption("option.speaker", name=voice.speaker[:80], known=able.speakers or "—")
-            if voice.description and not (able.designs_voices or (speaker and able.follows_instructions)):
-                raise InvalidOption("option.description")
-            return PromptVoice((), speaker, without_control_tokens(voice.description).strip(), language)
-        return PromptVoice([self._prompt_reference(each, name) for each, name in references], language=language)
-
-    def _language(self, language: str) -> str:
-        """Return the model's name for a language. Raises InvalidOption for an unsupported one."""
-        language = str(language or "")
-        known, wanted = self.capabilities.languages, language.strip().lower()
-        if not known or wanted in ("", "auto"):
-            return ""
-        name = wanted if wanted in known else language_name(wanted)
-        if name not in known:
-            raise InvalidOption("option.language", language=language[:40], known=tuple(known))
-        return name
-
-    def _check_clones(self) -> None:
-        if not self.capabilities.clones:
-            raise InvalidInput("engine.describes_only" if self.capabilities.designs_voices else "engine.no_cloning")
 
     def _check_open(self) -> None:
         if (failure := self.failure) is not None:
@@ -658,66 +502,6 @@ class Engine:
             refuses=device.type != "cpu",
         )
 
-    def segments(self, text: str, speakers: int) -> list[Segment]:
-        """Split a text for `speakers` speakers into segments. Raises InvalidText."""
-        segments = self.segmentation.plan(text)
-        check_speakers(segments, speakers)
-        self.check_text(text)
-        # Such as the letter ʼ, which is read as an apostrophe. The first segments of a long text tell.
-        if all(self._prompts.count_phones(segment.text) == 0 for segment in segments):
-            raise InvalidText("text.no_words")
-        return segments
-
-    def check_text(self, text: str) -> None:
-        """Raise InvalidText for words that the model cannot speak."""
-        unpronounceable = self._prompts.unpronounceable(text)
-        if unpronounceable:
-            raise InvalidText("text.not_english", words=[word[:40] for word in unpronounceable[:5]])
-
-    def _with_own_codes(self, voice: Voice) -> Voice:
-        return voice if voice.codec_fingerprint == self.codec_fingerprint else self.reencode(voice)
-
-    def _prompt_reference(self, reference: Reference, name: str) -> PromptReference:
-        """Return the prompt inputs of a reference. name: of its voice."""
-        # Voice files may contain transcripts that were never cleaned.
-        transcript = without_control_tokens(reference.transcript).strip()
-        if not transcript and self.capabilities.needs_transcript:
-            raise InvalidInput("reference.no_words")
-        if self.capabilities.has_speaker_encoder and not reference.clip:
-            raise UnusableReference("voices.no_clip", name=name)
-        embedding = (
-            self._embeddings.embed(reference.clip, self._decode) if self.capabilities.has_speaker_encoder else None
-        )
-        return PromptReference(transcript, self._codes(reference), embedding)
-
-    def _adaptation(self, reference: Reference) -> SpeakerAdaptation | None:
-        """Return the adaptation of speech to a reference's speaker; None without a postfilter or a clip."""
-        if self._adaptations is None or not reference.clip:
-            return None
-        return self._adaptations.adaptation_for(reference.clip, self._codes(reference).numpy(), self._decode)
-
-    def _codes(self, reference: Reference) -> Tensor:
-        codes = reference.codes
-        if codes.ndim != 2 or codes.shape[0] != len(self._codec_config.codebook_sizes):
-            raise InvalidCodes("codes.other_codebooks")
-        if (codes.max(axis=1, initial=0) >= self._codec_config.codebook_sizes).any():
-            raise InvalidCodes("codes.outside")
-        return torch.from_numpy(codes.astype(np.int64))
-
-    def _reference(self, clip: Clip, transcript: str) -> Reference:
-        file = encode_audio(clip.samples.cpu().numpy(), clip.sample_rate, "flac")
-        return Reference(
-            transcript=transcript,
-            codes=self._encoder.encode(clip.samples, file),
-            clip=file,
-            sample_rate=clip.sample_rate,
-            duration=clip.duration,
-        )
-
-    def _decode(self, clip: bytes) -> Tensor:
-        """Decode the stored clip of a reference, which is already prepared."""
-        return decode_audio(clip, self.sample_rate, device=self.device)
-
 
 def _check_types(text: object, options: object, spoken: Sequence[SpokenSegment]) -> None:
     """Raise TypeError for a text or options that `Engine.speak` does not take."""
@@ -731,42 +515,7 @@ def _check_types(text: object, options: object, spoken: Sequence[SpokenSegment])
         raise TypeError(f"a text is a str, a GrowingText or segments, not {type(text).__name__}")
 
 
-def _codes_key(voice: PromptVoice) -> tuple[bytes, ...]:
-    return tuple(reference.codes.numpy().tobytes() for reference in voice.references)
-
-
 def _graph_capture(device: torch.device) -> GraphCapture:
     if device.type == "cuda":
         return CudaGraphCapture(device, urgent=True)
     return TorchScriptCapture()
-
-
-def _prefix_bytes(device: torch.device, plan: MemoryPlan, loaded: int) -> int:
-    """Return the device bytes for the prefix cache: half of what the plan leaves. loaded: bytes already allocated."""
-    available = available_memory(device)
-    return PREFIX_BYTES if available is None else max(0, min(PREFIX_BYTES, (available + loaded - plan.total) // 2))
-
-
-def _host_prefix_bytes() -> int:
-    """Return the host bytes for prefixes that the device has no room for: half of what is free."""
-    free = free_host_memory()
-    return HOST_PREFIX_BYTES if free is None else min(HOST_PREFIX_BYTES, free // 2)
-
-
-def choose_device(device: str) -> torch.device:
-    """Resolve `auto`, `cpu`, `cuda` or `cuda:N` to an existing device. Raises DeviceUnavailable."""
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        chosen = torch.device(device)
-    except RuntimeError:
-        raise DeviceUnavailable("engine.no_device", device=device) from None
-    if chosen.type not in ("cpu", "cuda"):
-        raise DeviceUnavailable("engine.other_device", device=device)
-    if chosen.type == "cuda":
-        if not torch.cuda.is_available():
-            raise DeviceUnavailable("engine.no_cuda")
-        if (chosen.index or 0) >= torch.cuda.device_count():
-            raise DeviceUnavailable("engine.few_devices", device=device, count=torch.cuda.device_count())
-        chosen = torch.device("cuda", chosen.index or 0)
-    return chosen

@@ -160,6 +160,13 @@ class SpeechPipeline:
     def frame_rate(self) -> float:
         return self.sample_rate / self.frame_length
 
+    def forget(self, voice: PromptVoice) -> None:
+        """Drop what the caches hold of a voice's prompts."""
+        for prefix in self.prompts.prefixes(voice):
+            self.loop.forget(prefix)
+            if prefix.codec_context is not None:
+                self.codec_worker.forget(prefix.codec_context.numpy())
+
 
 class PauseSamples:
     """The pauses of a text, in samples. Each is given once.

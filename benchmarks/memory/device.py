@@ -29,10 +29,11 @@ from benchmarks.memory.process import process_mib
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name
 from benchmarks.speed.first_audio import reference
 from benchmarks.speed.throughput import at_once, requests
-from engine.engine import Engine, choose_device
+from engine.engine import Engine
 from engine.errors import RepriseError, first_line
 from engine.models.native.run import use_native_steps
 from engine.models.quantization import Precision
+from engine.serving.device import choose_device
 from training.work import exit_with_message
 
 MIB, GIB = 2**20, 2**30
@@ -100,14 +101,14 @@ class StageMeter:
 
 @contextmanager
 def _checks_apart(meter: StageMeter) -> Iterator[None]:
-    """Begin the stage of the checks where `Engine` begins them, before it reports the next stage."""
+    """Begin the stage of the checks where loading begins them, before it reports the next stage."""
 
     def checking(stack: Any) -> str | None:
         if meter.stage == WEIGHTS:
             meter.begin(CHECKS)
         return use_native_steps(stack)
 
-    with patch("engine.engine.use_native_steps", checking):
+    with patch("engine.serving.loading.use_native_steps", checking):
         yield
 
 

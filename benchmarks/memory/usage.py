@@ -54,7 +54,7 @@ def parts(engine: Engine) -> dict[str, float]:
     kept = {
         "slow": held_bytes(model.slow),
         "fast": held_bytes(model.fast),
-        "encoder": held_bytes(engine._encoder._view()),
+        "encoder": held_bytes(engine._conditioner._encoder._view()),
         "decoder": held_bytes(batches._decoder),
         "decoder_states": batches._states.nbytes(),
         "kv_per_slot": slots.cache.buffer.nbytes // slots.count,

@@ -61,8 +61,8 @@ def engine_parser(description: str | None, device: str = "auto") -> argparse.Arg
 
 
 def _device(text: str) -> str:
-    from engine.engine import choose_device  # imports torch, which some benchmarks do not need
     from engine.errors import DeviceUnavailable
+    from engine.serving.device import choose_device  # imports torch, which some benchmarks do not need
 
     try:
         return str(choose_device(text))

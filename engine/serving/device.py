@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 import torch
 from platformdirs import user_cache_path
 
-from engine.errors import first_line
+from engine.errors import DeviceUnavailable, first_line
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,25 @@ def prepare_device(device: torch.device) -> None:
     torch.backends.cudnn.benchmark = False
     torch.backends.cuda.enable_cudnn_sdp(False)
     os.environ.setdefault("TRITON_CACHE_DIR", str(user_cache_path("reprise") / "triton"))
+
+
+def choose_device(device: str) -> torch.device:
+    """Resolve `auto`, `cpu`, `cuda` or `cuda:N` to an existing device. Raises DeviceUnavailable."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        chosen = torch.device(device)
+    except RuntimeError:
+        raise DeviceUnavailable("engine.no_device", device=device) from None
+    if chosen.type not in ("cpu", "cuda"):
+        raise DeviceUnavailable("engine.other_device", device=device)
+    if chosen.type == "cuda":
+        if not torch.cuda.is_available():
+            raise DeviceUnavailable("engine.no_cuda")
+        if (chosen.index or 0) >= torch.cuda.device_count():
+            raise DeviceUnavailable("engine.few_devices", device=device, count=torch.cuda.device_count())
+        chosen = torch.device("cuda", chosen.index or 0)
+    return chosen
 
 
 def without_torch_modes(work: Callable[P, T]) -> Callable[P, T]:

@@ -32,6 +32,8 @@ _STEP = 256  # positions: cache lengths between the shortest and the requested a
 _ALLOWANCE = 256 * 2**20
 # Share of a GPU that PyTorch may use in all processes together. The rest is for the CUDA context of each.
 _SHARED = 0.95
+# Maximum bytes of the prefix cache, on the device and in host memory.
+_PREFIX_BYTES, _HOST_PREFIX_BYTES = 512 << 20, 2 << 30
 # Share of a host's free memory that is planned: the rest is for sounds, clips, the page and other programs.
 _OF_HOST = 0.9
 
@@ -209,6 +211,18 @@ def plan_memory(
         raise _refusal(size, least, available)
     room = (available - (least.total - least.kv)) // least.kv_per_position
     return size.plan(1, max(least.positions, min(positions, room // _STEP * _STEP)), measured)
+
+
+def prefix_bytes(device: torch.device, plan: MemoryPlan, loaded: int) -> int:
+    """Return the device bytes for the prefix cache: half of what the plan leaves. loaded: bytes already allocated."""
+    available = available_memory(device)
+    return _PREFIX_BYTES if available is None else max(0, min(_PREFIX_BYTES, (available + loaded - plan.total) // 2))
+
+
+def host_prefix_bytes() -> int:
+    """Return the host bytes for prefixes that the device has no room for: half of what is free."""
+    free = free_host_memory()
+    return _HOST_PREFIX_BYTES if free is None else min(_HOST_PREFIX_BYTES, free // 2)
 
 
 def held_bytes(module: nn.Module) -> int:

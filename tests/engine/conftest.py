@@ -11,12 +11,13 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from engine import engine, request
+from engine import request
 from engine.codec.codec import CodecDecoder
 from engine.families.s2 import release
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from engine.models.native.run import use_native_sampling, use_native_steps
+from engine.serving import loading
 from tests.paths import MINIATURE
 
 
@@ -59,10 +60,10 @@ def shared_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(release, "load_dual_ar", lambda *_, **__: _served())
     monkeypatch.setattr(
-        engine, "use_native_steps", lambda stack: None if stack.step_backend else use_native_steps(stack)
+        loading, "use_native_steps", lambda stack: None if stack.step_backend else use_native_steps(stack)
     )
     monkeypatch.setattr(
-        engine,
+        loading,
         "use_native_sampling",
         lambda slow, sizes: None if slow.sampling_backend else use_native_sampling(slow, sizes),
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from engine.byte_lru import ByteLRU
 from engine.engine import Engine, SpeakOptions
@@ -56,6 +57,12 @@ def joined(chunks: Iterable[AudioChunk]) -> np.ndarray:
     return take
 
 
+def system_columns(engine: Engine, *voices: Voice) -> Tensor:
+    """Return the columns with which all prompts of these voices begin."""
+    references = [engine._conditioner._prompt_reference(voice.references[0], voice.name) for voice in voices]
+    return engine._pipeline.prompts.system(references)
+
+
 def test_forgotten_voice_is_removed_from_slots_and_caches(engine: Engine, voices: tuple[Voice, Voice]) -> None:
     one, other = voices
     before = speak(engine, one)
@@ -65,13 +72,13 @@ def test_forgotten_voice_is_removed_from_slots_and_caches(engine: Engine, voices
     assert both > kept > 0
     slots = engine._runner._slots
     (used,) = (place for place, held in enumerate(slots._prompts) if held.filled)
-    assert engine._encoder._cache.nbytes == sum(each.references[0].codes.nbytes for each in voices)
+    assert engine._conditioner._encoder._cache.nbytes == sum(each.references[0].codes.nbytes for each in voices)
     engine.forget(one)
     until(lambda: engine.status().prefix_cache_bytes[0] == both - kept)
     held = [slot.prompt.columns for slot in slots._prompts]
-    system = engine._pipeline.prompts.system([engine._prompt_reference(one.references[0], one.name)])
+    system = system_columns(engine, one)
     assert not any(torch.equal(columns[:, : system.shape[1]], system) for columns in held)
-    assert engine._encoder._cache.nbytes == other.references[0].codes.nbytes
+    assert engine._conditioner._encoder._cache.nbytes == other.references[0].codes.nbytes
     engine.forget(other)
     until(lambda: engine.status().prefix_cache_bytes[0] == 0)
     # Inactive rows write to the last position.
@@ -87,7 +94,9 @@ def test_forgotten_voice_is_removed_from_dialogues(engine: Engine, pair: tuple[V
     assert engine.status().prefix_cache_bytes[0] > before
     engine.forget(pair[1])
     until(lambda: engine.status().prefix_cache_bytes[0] == before)
-    system = engine._pipeline.prompts.system([engine._prompt_reference(v.references[0], v.name) for v in pair])
+    system = engine._pipeline.prompts.system(
+        [engine._conditioner._prompt_reference(v.references[0], v.name) for v in pair]
+    )
     slots = engine._runner._slots
     # The slots follow the cache.
     until(lambda: not any(torch.equal(held.prompt.columns[:, : system.shape[1]], system) for held in slots._prompts))
@@ -97,12 +106,12 @@ def test_dialogues_of_many_voices_are_limited(
     engine: Engine, pair: tuple[Voice, Voice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a dialogue beyond the limit has in the caches is dropped."""
-    monkeypatch.setattr("engine.engine._MAX_DIALOGUES", 1)
+    monkeypatch.setattr("engine.conditioning._MAX_DIALOGUES", 1)
     before = engine.status().prefix_cache_bytes[0]
     for both in (pair, pair[::-1]):
         for _ in engine.speak("<|speaker:0|>Hello.<|speaker:1|>Yes.", both, SpeakOptions(seed=1)):
             pass
-    assert len(engine._dialogues) == 1
+    assert len(engine._conditioner._dialogues) == 1
     engine.forget(pair[0])
     until(lambda: engine.status().prefix_cache_bytes[0] == before)
 
@@ -173,11 +182,11 @@ def test_forgetting_unused_voice_does_nothing(engine: Engine, voices: tuple[Voic
 def test_codes_are_forgotten_of_a_voice_that_cannot_be_prompted(engine: Engine, voices: tuple[Voice, Voice]) -> None:
     (reference,) = voices[0].references
     samples = torch.from_numpy(np.sin(np.arange(engine.sample_rate) / 20).astype(np.float32))
-    held = engine._encoder._cache.nbytes
-    codes = engine._encoder.encode(samples, b"a clip")
+    held = engine._conditioner._encoder._cache.nbytes
+    codes = engine._conditioner._encoder.encode(samples, b"a clip")
     wordless = replace(voices[0], references=(replace(reference, codes=codes, transcript=""),))
     engine.forget(wordless)
-    assert engine._encoder._cache.nbytes == held
+    assert engine._conditioner._encoder._cache.nbytes == held
 
 
 def test_drop_where_removes_matching_values() -> None:

@@ -7,9 +7,9 @@ from threading import Event
 import pytest
 
 from engine import Engine, request
-from engine.engine import choose_device
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound, VoiceProtected
 from engine.messages import UserMessage
+from engine.serving.device import choose_device
 from storage import Storage
 from storage.voices.library import LOCAL
 from studio.access import Access, Caller

@@ -9,8 +9,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from engine import Engine, request
 from engine.audio import AudioFormat
-from engine.engine import choose_device
 from engine.messages import UserMessage
+from engine.serving.device import choose_device
 from storage import Storage
 from studio.engines.model_manager import ModelCatalog, ModelManager
 from studio.takes.buffer import TakeBuffer

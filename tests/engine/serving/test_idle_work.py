@@ -105,10 +105,10 @@ def test_idle_engine_loads_its_encoder() -> None:
     try:
         thread = thread_of(engine._pipeline.loop.idle_work)
         until(lambda: not thread.is_alive())
-        encoder = engine._encoder._encoder
+        encoder = engine._conditioner._encoder._encoder
         assert encoder is not None
         engine.encode_voice("Slt", [(CLIP, "The words of the clip.")])
-        assert engine._encoder._encoder is encoder, "the encoder must be loaded once"
+        assert engine._conditioner._encoder._encoder is encoder, "the encoder must be loaded once"
     finally:
         engine.close()
 
@@ -119,4 +119,4 @@ def test_engine_closed_at_once_leaves_no_thread(monkeypatch: pytest.MonkeyPatch)
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
     engine.close()
     assert not thread_of(engine._pipeline.loop.idle_work).is_alive()
-    assert engine._encoder._encoder is None
+    assert engine._conditioner._encoder._encoder is None

@@ -16,7 +16,7 @@ from torch import nn
 
 from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
-from engine.engine import Engine, _host_prefix_bytes, _prefix_bytes
+from engine.engine import Engine
 from engine.errors import DoesNotFit, InvalidOption
 from engine.families.registry import read_release
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
@@ -40,9 +40,11 @@ from engine.serving.memory import (
     available_memory,
     choose_precision,
     held_bytes,
+    host_prefix_bytes,
     limit_gpu_memory,
     note_gpu_user,
     plan_memory,
+    prefix_bytes,
     release_memory,
     reserved_memory,
 )
@@ -403,14 +405,14 @@ def test_prefix_cache_gets_half_of_unplanned_memory(free: int, kept: int, monkey
     """Loaded weights are part of the plan and must not be counted twice."""
     plan = plan_memory(SIZES, "bf16", available=None, slots=8, positions=2048)
     loaded = plan.slow + plan.fast + plan.decoder
-    monkeypatch.setattr("engine.engine.available_memory", lambda _device: plan.total - loaded + free)
-    assert _prefix_bytes(torch.device("cuda"), plan, loaded) == kept
+    monkeypatch.setattr("engine.serving.memory.available_memory", lambda _device: plan.total - loaded + free)
+    assert prefix_bytes(torch.device("cuda"), plan, loaded) == kept
 
 
 @pytest.mark.parametrize(("free", "kept"), [(None, 2 << 30), (30 << 30, 2 << 30), (1 << 30, 512 << 20)])
 def test_prefixes_in_host_memory_take_half_of_it(free: int | None, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.engine.free_host_memory", lambda: free)
-    assert _host_prefix_bytes() == kept
+    monkeypatch.setattr("engine.serving.memory.free_host_memory", lambda: free)
+    assert host_prefix_bytes() == kept
 
 
 def test_warm_up_runs_a_frame_of_all_slots_on_cpu(miniature: DualAR) -> None:
