@@ -31,10 +31,21 @@ class NoNativeCode(Exception):
 def library() -> ctypes.CDLL:
     """Return the library, built if necessary, with its operators registered. Raises NoNativeCode."""
     with _lock:
-        return _loaded()
+        found = _found()
+    if isinstance(found, str):
+        raise NoNativeCode(found)
+    return found
 
 
 @cache
+def _found() -> ctypes.CDLL | str:
+    """Return the library, or why there is none: a compiler that fails or hangs is not run again by this process."""
+    try:
+        return _loaded()
+    except NoNativeCode as error:
+        return str(error)
+
+
 def _loaded() -> ctypes.CDLL:
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:

@@ -1,6 +1,7 @@
 """The library is built once for a source, a compiler and a processor, and what prevents it is one phrase."""
 
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,10 @@ from engine.models.native.build import NoNativeCode
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty cache, and a library that is not loaded yet. The operator is defined once in a process."""
+    """An empty cache, and a library that is not loaded yet, as in a new process."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setattr(build, "_loaded", build._loaded.__wrapped__)
+    monkeypatch.setattr(build, "_found", cache(build._found.__wrapped__))
     return tmp_path / "cache" / "reprise" / "native"
 
 
@@ -64,6 +65,16 @@ def test_a_compiler_that_fails_is_a_phrase(monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(NoNativeCode, match=r"^the C compiler failed: rows.c: no room$"):
         build.library()
     assert list(folder.iterdir()) == [], "nothing half-built is left"
+
+
+def test_a_failure_is_not_repeated_in_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A model asks for the library several times, and a compiler that hangs takes two minutes each time."""
+    calls = tmp_path / "calls"
+    compiler(monkeypatch, tmp_path / "failing", f'echo "$1" >> {calls}; exit 1')
+    for _ in range(3):
+        with pytest.raises(NoNativeCode, match="exit status 1"):
+            build.library()
+    assert calls.read_text().split() == ["--version"]
 
 
 def test_a_file_that_is_no_library_is_a_phrase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
