@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from engine.codec.postfilter import Postfilter
 from engine.conditioning import VoiceConditioner
-from engine.errors import EngineClosed, InvalidInput, InvalidOption, InvalidText
+from engine.errors import EngineClosed, InvalidCodes, InvalidInput, InvalidOption, InvalidText
 from engine.families.registry import read_release
 from engine.messages import UserMessage
 from engine.models.quantization import Precision
@@ -383,6 +383,8 @@ class Engine:
         segments = self.segments(text, len(prompted.references)) if isinstance(text, str) else text
         if not isinstance(segments, GrowingText) and len(spoken) > len(segments):
             raise InvalidInput("text.many_spoken", spoken=len(spoken), count=len(segments))
+        for segment in spoken:
+            self._check_codes(segment.codes)
         return Speech(
             Request(
                 self._pipeline,
@@ -483,6 +485,12 @@ class Engine:
     def _check_started(self) -> None:
         if not self._started:
             raise EngineClosed()
+
+    def _check_codes(self, codes: NDArray[np.int64]) -> None:
+        """Raise InvalidCodes for a spoken segment's codes that are not of this codec. They are empty if it has none."""
+        sizes = np.array(self._codec_config.codebook_sizes)[:, None]
+        if codes.size and (codes.ndim != 2 or len(codes) != len(sizes) or ((codes < 0) | (codes >= sizes)).any()):
+            raise InvalidCodes("text.spoken_codes")
 
     def _weight_bytes(self) -> int:
         """Return the bytes of the weights on the device."""

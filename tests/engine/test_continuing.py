@@ -10,7 +10,7 @@ import pytest
 from torch import Tensor
 
 from engine import Engine, SpeakOptions
-from engine.errors import InvalidInput
+from engine.errors import InvalidCodes, InvalidInput
 from engine.families.family import Alignment
 from engine.families.s2.alignment import AttentionAligner
 from engine.models.prompt import Prompt
@@ -77,6 +77,21 @@ def test_more_spoken_segments_than_the_text_has_are_refused(bundled_engine: Engi
     spoken = [SpokenSegment(SegmentResult(text, "end", 1, 1), np.zeros((9, 1), np.int64)) for text in ("Hi.", "No.")]
     with pytest.raises(InvalidInput, match="2 segments are already spoken, but the text has only 1"):
         bundled_engine.speak([Segment("Hi.")], spoken=spoken)
+
+
+@pytest.mark.parametrize("kind", ["a codebook less", "no frames", "beyond a codebook", "negative"])
+def test_spoken_segments_with_codes_of_another_codec_are_refused(bundled_engine: Engine, kind: str) -> None:
+    sizes = bundled_engine._codec_config.codebook_sizes
+    codes = np.zeros((len(sizes), 3), np.int64)
+    changed = {
+        "a codebook less": codes[1:],
+        "no frames": codes[:, 0],
+        "beyond a codebook": codes + np.where(np.arange(3) == 2, sizes[-1], 0),
+        "negative": codes - 1,
+    }[kind]
+    spoken = [SpokenSegment(SegmentResult("Hi.", "end", 3, 1), changed)]
+    with pytest.raises(InvalidCodes, match="already spoken"):
+        bundled_engine.speak([Segment("Hi."), Segment("No.")], spoken=spoken)
 
 
 @pytest.fixture(params=["fp32", "bf16"])
