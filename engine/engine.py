@@ -2,6 +2,7 @@
 
 import logging
 import secrets
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -171,6 +172,7 @@ class Engine:
         self._conditioner = VoiceConditioner(release, self.codec_fingerprint, device)
         self._prompts, self._aligner = release.prompts, release.aligner(self._model)
         self._closed = self._started = False
+        self._starting = threading.Lock()
         if plan is not None:
             self._start(plan, device, report)
         report("Ready", 1.0)
@@ -178,10 +180,10 @@ class Engine:
     @without_torch_modes
     def start(self) -> None:
         """Start serving after `load(start=False)`, in this process or in one forked from it. Raises EngineClosed."""
-        self._check_open()
-        if not self._started:
-            device = torch.device(self.device)
-            with on_device(device):
+        device = torch.device(self.device)
+        with self._starting, on_device(device):
+            self._check_open()
+            if not self._started:
                 self._start(self._plan_memory(device, self._weight_bytes()), device, lambda _stage, _done: None)
 
     def _start(self, plan: MemoryPlan, device: torch.device, report: LoadingProgress) -> None:
@@ -465,8 +467,9 @@ class Engine:
 
     def close(self) -> None:
         """End all requests and threads, and free the encoders. `speak` and voice methods then raise EngineClosed."""
-        if not self._closed:
-            self._closed = True
+        with self._starting:
+            was_closed, self._closed = self._closed, True
+        if not was_closed:
             if self._started:
                 self._pipeline.loop.close()
             self._conditioner.close()

@@ -39,6 +39,7 @@ from engine.serving import loading
 from engine.serving.batch_decoder import BatchDecoder
 from engine.serving.codec_worker import CodecWorker
 from engine.serving.pacing import CHUNK_FRAMES
+from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.turn import AudioDecoded, Event, EventStream, Turn, TurnEnded, is_looping
 from engine.text import Segment
 from engine.voice import Voice
@@ -651,6 +652,27 @@ def test_an_engine_that_was_not_started_says_so(voice: Voice) -> None:
     engine.close()
     with pytest.raises(EngineClosed):
         engine.start()
+
+
+@pytest.mark.usefixtures("shared_weights")
+@pytest.mark.parametrize("call", ["start", "close"])
+def test_start_is_waited_for_by_other_threads(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    with closing(Engine.load(MINIATURE, "cpu", graphs="off", slots=1, start=False)) as engine:
+        other = threading.Thread(target=getattr(engine, call))
+        made: list[object] = []
+
+        def make(*given: Any, **options: Any) -> ModelRunner:
+            made.append(given)
+            if len(made) == 1:
+                other.start()
+                other.join(0.1)
+            return ModelRunner(*given, **options)
+
+        monkeypatch.setattr(engine_module, "ModelRunner", make)
+        engine.start()
+        other.join()
+        assert len(made) == 1
+        assert engine._pipeline.loop.is_running == (call == "start")
 
 
 SCRIPT = """
