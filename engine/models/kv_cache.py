@@ -12,8 +12,10 @@ Shapes: N slots, B rows of a step, T new positions, S positions attended to, H h
 width.
 """
 
+import math
+import mmap
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -76,7 +78,8 @@ class KVCache:
         device: torch.device | str = "cpu",
     ) -> None:
         # Zeros, not uninitialised: static rows multiply masked positions by zero, and a NaN would stay NaN.
-        self.buffer = torch.zeros((layers, 2, slots, heads, positions, head_dim), dtype=dtype, device=device)
+        zeros = _untouched_zeros if torch.device(device).type == "cpu" else partial(torch.zeros, device=device)
+        self.buffer = zeros((layers, 2, slots, heads, positions, head_dim), dtype=dtype)
 
     @property
     def positions(self) -> int:
@@ -292,6 +295,12 @@ class StaticPromptView:
         # Heads of a group are further queries of one head: kernels that take a mask do not accept shared keys.
         grouped = q.reshape(batch, groups, heads // groups * new, width)
         return F.scaled_dot_product_attention(grouped, keys, values, added).reshape(batch, heads, new, width)
+
+
+def _untouched_zeros(shape: Sequence[int], *, dtype: torch.dtype) -> Tensor:
+    """Return zeros on the CPU that take memory only where they are written to, page by page."""
+    pages = mmap.mmap(-1, math.prod(shape) * dtype.itemsize, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return torch.frombuffer(pages, dtype=dtype).view(*shape)
 
 
 @cache
