@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+from collections.abc import Iterable, Sequence
 
 import torch
+from torch import Tensor
 
 from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
 
@@ -18,7 +20,12 @@ def codec_fingerprint(codec: Codec | CodecEncoder | CodecDecoder) -> str:
     """
     config = codec.config
     sizes = [config.sample_rate, config.frame_length, config.quantizer.codebook_dim, *config.codebook_sizes]
-    digest = hashlib.sha256(json.dumps(["codec", 1, sizes]).encode())
-    for weight in codec.quantizer.codebook_weights():
+    return codebooks_digest("codec", sizes, codec.quantizer.codebook_weights())
+
+
+def codebooks_digest(kind: str, sizes: Sequence[int], weights: Iterable[Tensor]) -> str:
+    """Return 32 hex digits of a kind of codec, of sizes, and of the fp32 weights that give codes their meaning."""
+    digest = hashlib.sha256(json.dumps([kind, 1, sizes]).encode())
+    for weight in weights:
         digest.update(weight.detach().to("cpu", torch.float32).numpy().astype("<f4").tobytes())
     return digest.hexdigest()[:32]

@@ -38,9 +38,9 @@ class SlowStack(Transformer, ABC):
         self.sampling_backend: SamplingBackend | None = None  # set by `use_fused_sampling` or `use_native_sampling`
 
     @property
-    @abstractmethod
     def column_rows(self) -> int:
-        """Rows of an input column."""
+        """Rows of an input column: a token and K codes."""
+        return self.num_codebooks + 1
 
     @abstractmethod
     def embed(self, columns: Tensor, embedding: Tensor | None = None) -> Tensor:

@@ -5,8 +5,6 @@ a transformer followed by a causal convolutional network. Each side has its own 
 Shapes: B batch, D latent width, K codebooks, T frames, t latents.
 """
 
-import hashlib
-import json
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,6 +20,7 @@ from engine.codec.convolutions import (
     PeriodicActivation,
     ResidualUnit,
 )
+from engine.codec.fingerprint import codebooks_digest
 from engine.codec.streaming import (
     BlockSequential,
     SequentialState,
@@ -304,7 +303,5 @@ def fingerprint(decoder: SpeechDecoder) -> str:
     """
     config, quantizer = decoder.config, decoder.quantizer
     sizes = [config.sample_rate, config.frame_length, config.codebook_dim, *config.codebook_sizes]
-    digest = hashlib.sha256(json.dumps(["qwen3_tts_tokenizer_12hz", 1, sizes]).encode())
-    for weight in (*quantizer.entries, quantizer.semantic_proj.weight, quantizer.residual_proj.weight):
-        digest.update(weight.detach().to("cpu", torch.float32).numpy().astype("<f4").tobytes())
-    return digest.hexdigest()[:32]
+    weights = (*quantizer.entries, quantizer.semantic_proj.weight, quantizer.residual_proj.weight)
+    return codebooks_digest("qwen3_tts_tokenizer_12hz", sizes, weights)

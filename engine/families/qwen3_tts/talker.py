@@ -60,10 +60,6 @@ class Talker(SlowStack):
         self.residual_embeddings = embedding((config.num_codebooks - 1) * self.residual_size, dim)
         self.head = BatchInvariantLinear(dim, config.semantic_codebook_size + 1, bias=False)
 
-    @property
-    def column_rows(self) -> int:
-        return self.num_codebooks + 1
-
     def embed(self, columns: Tensor, embedding: Tensor | None = None) -> Tensor:
         text, codec, residual = columns[:, 0], columns[:, 1], columns[:, 2:]
         said = self.text_projection(self.text_embeddings(text.clamp(min=0)))

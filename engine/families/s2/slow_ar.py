@@ -39,10 +39,6 @@ class SlowAR(SlowStack):
         if not config.slow.tie_word_embeddings:
             self.output = nn.Linear(config.slow.dim, config.slow.vocab_size - host_rows, bias=False)
 
-    @property
-    def column_rows(self) -> int:
-        return self.num_codebooks + 1
-
     def embed(self, columns: Tensor, embedding: Tensor | None = None) -> Tensor:
         """As in `SlowStack`; columns with tokens before `host_rows` get other embeddings, so not for whole prompts."""
         tokens, codes = columns[:, 0], columns[:, 1:]

@@ -49,6 +49,11 @@ def test_views_are_bit_identical_to_the_whole(
     assert held[0] + held[1] == held[2]  # the views share no weights
 
 
+def test_fingerprint_value_is_stable(release: Qwen3TTSRelease, decoder: SpeechDecoder) -> None:
+    """Stored voices carry the fingerprint; if it changes, all of them are encoded again."""
+    assert release.fingerprint(decoder) == "68b844e9e4c87b728145581ac812cd7e"
+
+
 @settings(deadline=None, max_examples=8)
 @given(lengths=st.lists(st.integers(1, 13), min_size=1, max_size=5))
 def test_decoding_in_any_pieces_equals_whole_decoding(decoder: SpeechDecoder, lengths: list[int]) -> None:
