@@ -145,7 +145,7 @@ class VoiceConditioner:
             self._encoder.forget(reference.codes)
             self._embeddings.forget(reference.clip)  # after the prompt, which was built from it
             if self._adaptations is not None:
-                self._adaptations.forget(reference.clip, self.checked_codes(reference.codes))
+                self._adaptations.forget(reference.clip, reference.codes.astype(np.int64))
 
     def _forget_prompts(self, voice: Voice, pipeline: SpeechPipeline) -> None:
         prompted = PromptVoice([self._prompt_reference(reference, voice.name) for reference in voice.references])

@@ -14,6 +14,7 @@ from engine.models.prompt import Prompt
 from engine.release.profile import Profile
 from engine.request import AudioChunk
 from engine.voice import Voice
+from storage.voices.sample_voices import read_sample_voices
 from tests.paths import MINIATURE, SPEECH
 from tests.support.waiting import until
 
@@ -187,6 +188,13 @@ def test_codes_are_forgotten_of_a_voice_that_cannot_be_prompted(engine: Engine, 
     wordless = replace(voices[0], references=(replace(reference, codes=codes, transcript=""),))
     engine.forget(wordless)
     assert engine._conditioner._encoder._cache.nbytes == held
+
+
+def test_voice_with_codes_of_another_codec_can_be_forgotten(bundled_engine: Engine) -> None:
+    """A voice file may contain any codes."""
+    voice = read_sample_voices()[0].voice
+    (reference,) = voice.references
+    bundled_engine.forget(replace(voice, references=(replace(reference, codes=reference.codes[1:]),)))
 
 
 def test_drop_where_removes_matching_values() -> None:
