@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.request import AudioChunk, SpeechResult, StopReason
+    from engine.outputs import AudioChunk, SpeechResult, StopReason
 
 # For a take of one segment, and for some segments of a longer take.
 _FAULTS: dict[StopReason, tuple[str, str]] = {

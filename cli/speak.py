@@ -20,7 +20,7 @@ from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular
 
 if TYPE_CHECKING:
     from engine.engine import SpeakOptions
-    from engine.request import SpeechResult
+    from engine.outputs import SpeechResult
     from engine.voice import BuiltInVoice, Voice
     from studio.engines.speech_engine import SpeechEngine
     from studio.provenance.provenance import Provenance

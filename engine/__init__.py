@@ -26,7 +26,8 @@ __version__ = "0.1.0"  # of Reprise
 
 if TYPE_CHECKING:
     from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
-    from engine.request import AudioChunk, Speech, SpeechResult
+    from engine.outputs import AudioChunk, SpeechResult
+    from engine.request import Speech
     from engine.voice import BuiltInVoice, Consent, Reference, Voice
 
 __all__ = [
@@ -57,7 +58,8 @@ __all__ = [
 
 _MODULES = {
     "engine.engine": ("EncodedVoice", "Engine", "EngineStatus", "SpeakOptions"),
-    "engine.request": ("AudioChunk", "Speech", "SpeechResult"),
+    "engine.outputs": ("AudioChunk", "SpeechResult"),
+    "engine.request": ("Speech",),
     "engine.voice": ("Consent", "BuiltInVoice", "Reference", "Voice"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -19,8 +19,9 @@ from engine.families.registry import read_release
 from engine.messages import UserMessage
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions, as_integer, option_value
+from engine.outputs import SpokenSegment
 from engine.release.hub import LoadingProgress, find_release
-from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
+from engine.request import Request, Speech, SpeechPipeline
 from engine.serving.batch_decoder import ROWS_PER_SLOT
 from engine.serving.codec_worker import CodecWorker
 from engine.serving.device import choose_device, on_device, prepare_device, without_torch_modes

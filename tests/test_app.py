@@ -31,9 +31,9 @@ from engine.audio.output.mastering import loudness_of
 from engine.audio.output.tags import read_tags
 from engine.errors import InvalidOption, ReleaseNotFound
 from engine.messages import UserMessage
+from engine.outputs import AudioChunk, SpeechResult
 from engine.release.hub import BUNDLED, LoadingProgress
 from engine.release.profile import Profile
-from engine.request import AudioChunk, SpeechResult
 from engine.serving.pacing import CHUNK_FRAMES, Pacer
 from engine.voice import Voice
 from studio.provenance import provenance, watermark

@@ -137,9 +137,10 @@ RULES = (
         ),
         "reading and writing audio knows no model",
     ),
+    Rule("engine.outputs", (), "outputs are data: front ends use them without the engine"),
     Rule(
         "engine.request",
-        ("engine.serving", "engine.families.family", "engine.models", "engine.text"),
+        ("engine.outputs", "engine.serving", "engine.families.family", "engine.models", "engine.text"),
         "a request speaks through the threads of serving, with any family",
     ),
     Rule(
@@ -167,6 +168,7 @@ RULES = (
 # Third-party packages that a module must not import, and why.
 FOREIGN = (
     ("engine.voice", ("torch", "torchaudio"), "a voice is data: numpy is enough"),
+    ("engine.outputs", ("torch",), "outputs are data: numpy is enough"),
     ("engine.errors", ("torch", "numpy"), "the error tree is a leaf"),
     ("engine.files.bounded", ("torch", "numpy"), "reading files within bounds is a leaf"),
     ("engine.serving.scheduler", ("torch", "torchaudio"), "the scheduler decides, it computes nothing"),

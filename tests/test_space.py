@@ -21,7 +21,7 @@ import pytest
 
 from engine.engine import SpeakOptions
 from engine.errors import EngineBusy
-from engine.request import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
+from engine.outputs import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
 from engine.text import Segment
 from studio.engines import zero_gpu
 from tests.api.conftest import decode_audio

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.request import AudioChunk
+from engine.outputs import AudioChunk
 
 
 def whole_take(chunks: Iterable[AudioChunk]) -> NDArray[np.float32]:

@@ -6,15 +6,10 @@ language model's reply. They take an error for a failure of the server.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from engine.request import AudioChunk
+from engine.outputs import AudioChunk, SpeechResult
 from engine.text.pauses import pause_seconds
-
-if TYPE_CHECKING:
-    from engine.request import SpeechResult
 
 SHORTEST = 0.1  # seconds: players refuse a file without samples
 LONGEST = 60.0  # seconds: silence takes no slot, so the engine's queue does not bound the work of encoding it

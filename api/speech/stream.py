@@ -26,7 +26,7 @@ from engine.audio.output.stream import StreamFormat
 from studio.engines.speech_metrics import Usage
 
 if TYPE_CHECKING:
-    from engine.request import AudioChunk, SpeechResult
+    from engine.outputs import AudioChunk, SpeechResult
 
 
 T = TypeVar("T")

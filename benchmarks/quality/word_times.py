@@ -23,7 +23,7 @@ from benchmarks.quality.takes import Samples, model_parser, parse, result_name, 
 from benchmarks.speed._shared import model_name
 from engine.engine import Engine
 from engine.models.sampling import SamplingOptions
-from engine.request import WordTime
+from engine.outputs import WordTime
 from engine.text.english.pronunciation import PHONES, Lexicon
 from engine.voice import Voice
 from storage import Storage

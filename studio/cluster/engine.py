@@ -20,7 +20,7 @@ import numpy as np
 from engine.engine import QUEUE, EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
-from engine.request import AudioChunk, SpeechResult, SpokenSegment, StopReason
+from engine.outputs import AudioChunk, SpeechResult, SpokenSegment, StopReason
 from engine.text import GrowingText, Segment, check_speakers
 from engine.voice import BuiltInVoice, Consent, Voice, voices_of
 from studio.cluster.messages import EngineProperties, QueuePosition, ReplicaStatus, SpeakRequest, voice_key

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.engine import EngineStatus, SpeakOptions
-from engine.request import AudioChunk, SpeechResult, SpokenSegment
+from engine.outputs import AudioChunk, SpeechResult, SpokenSegment
 from studio.engines.speech_engine import EngineInfo
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.request import AudioChunk
+    from engine.outputs import AudioChunk
 
 SECONDS_PER_CHARACTER = 0.07  # of audio, to estimate that of a text
 

@@ -11,7 +11,7 @@ from studio.engines.speech_metrics import FrontEnd, SpeechMetrics, Usage
 from studio.speed import SpeedEstimator, TakeTiming
 
 if TYPE_CHECKING:
-    from engine.request import AudioChunk, SpeechResult
+    from engine.outputs import AudioChunk, SpeechResult
     from studio.engines.speech_engine import SpeechStream
 
 

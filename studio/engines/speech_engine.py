@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.errors import RepriseError
     from engine.families.family import Capabilities
     from engine.messages import UserMessage
-    from engine.request import AudioChunk, SpeechResult
+    from engine.outputs import AudioChunk, SpeechResult
     from engine.text import GrowingText
     from engine.voice import BuiltInVoice, Consent, Voice
 

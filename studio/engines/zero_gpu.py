@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, InvalidInput, RepriseError, first_line
+from engine.outputs import AudioChunk, SpeechResult, SpokenSegment
 from studio.engines.arrived_audio import SECONDS_PER_CHARACTER, ArrivedAudio
 from studio.engines.speech_engine import EngineProxy
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
-    from engine.request import AudioChunk, SpeechResult, SpokenSegment
     from engine.text import GrowingText, Segment
     from engine.voice import BuiltInVoice, Consent, Voice
 
@@ -220,8 +220,6 @@ class ZeroGpuSpeech:
         return self
 
     def __next__(self) -> AudioChunk:
-        from engine.request import AudioChunk, SpeechResult, SpokenSegment
-
         while not self._cancelled:
             if self._items is None:
                 if not self._ends:
@@ -261,8 +259,6 @@ class ZeroGpuSpeech:
         if items is not None and hasattr(items, "close"):
             items.close()
         if self.result is None:
-            from engine.request import SpeechResult
-
             self.result = SpeechResult(
                 "cancelled",
                 self._arrived.frames.total(),

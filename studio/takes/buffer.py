@@ -13,7 +13,7 @@ from studio.words.written_words import WrittenWords
 
 if TYPE_CHECKING:
     from engine.engine import SpeakOptions
-    from engine.request import AudioChunk, SpeechResult
+    from engine.outputs import AudioChunk, SpeechResult
     from studio.provenance.provenance import Provenance
     from studio.provenance.watermark import Watermark
 

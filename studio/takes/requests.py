@@ -13,7 +13,7 @@ from studio.takes.buffer import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS, Ta
 from studio.voices.available_voices import AvailableVoices
 
 if TYPE_CHECKING:
-    from engine.request import SpeechResult
+    from engine.outputs import SpeechResult
     from storage import Storage
     from storage.repositories.takes import NewTake, TakeRecord
     from studio.engines.measured_speech import MeasuredSpeech

@@ -19,7 +19,7 @@ from engine.text import speaking_time
 from engine.text.sentences import word_ends
 
 if TYPE_CHECKING:
-    from engine.request import AudioChunk, WordTime
+    from engine.outputs import AudioChunk, WordTime
 
 STEP = 0.01  # seconds; the resolution of silence detection
 SILENT = 0.01  # root mean square

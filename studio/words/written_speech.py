@@ -19,7 +19,7 @@ from engine.text.tags import SPACELESS, STYLE_TAG, blank_tags, word_spans
 from studio.words.written_words import folded, pairs
 
 if TYPE_CHECKING:
-    from engine.request import AudioChunk, WordTime
+    from engine.outputs import AudioChunk, WordTime
 
 # Words, and single letters of scripts without spaces: segments are cut between these.
 _TOKEN = regex.compile(rf"{SPACELESS}\p{{M}}*+|(?:(?!{SPACELESS})\S)++")

@@ -15,7 +15,7 @@ from storage.repositories.takes import TimedWord
 
 if TYPE_CHECKING:
     from engine.audio.transcription import HeardWord
-    from engine.request import WordTime
+    from engine.outputs import WordTime
 
 _REACH = 8  # maximum number of consecutive words that may be missing, added or respelled
 

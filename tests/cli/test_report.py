@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from cli import report
-from engine.request import AudioChunk, SegmentResult, SpeechResult
+from engine.outputs import AudioChunk, SegmentResult, SpeechResult
 
 
 def result(*reasons: str, frames: int = 20) -> SpeechResult:

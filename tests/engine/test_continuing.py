@@ -14,7 +14,7 @@ from engine.errors import InvalidCodes, InvalidInput
 from engine.families.family import Alignment
 from engine.families.s2.alignment import AttentionAligner
 from engine.models.prompt import Prompt
-from engine.request import AudioChunk, SegmentResult, SpokenSegment
+from engine.outputs import AudioChunk, SegmentResult, SpokenSegment
 from engine.text import Segment
 from storage.voices.sample_voices import read_sample_voices
 

@@ -33,8 +33,9 @@ from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.prompt import S2Conversation
 from engine.families.s2.release import S2Release
 from engine.models.prompt import Prompt
+from engine.outputs import AudioChunk
 from engine.release.profile import Profile
-from engine.request import AudioChunk, Speech
+from engine.request import Speech
 from engine.serving import loading
 from engine.serving.batch_decoder import BatchDecoder
 from engine.serving.codec_worker import CodecWorker

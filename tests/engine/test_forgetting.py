@@ -11,8 +11,8 @@ from torch import Tensor
 from engine.byte_lru import ByteLRU
 from engine.engine import Engine, SpeakOptions
 from engine.models.prompt import Prompt
+from engine.outputs import AudioChunk
 from engine.release.profile import Profile
-from engine.request import AudioChunk
 from engine.voice import Voice
 from storage.voices.sample_voices import read_sample_voices
 from tests.paths import MINIATURE, SPEECH

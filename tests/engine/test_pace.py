@@ -11,7 +11,7 @@ from torch import Tensor
 from engine import Engine
 from engine.codec.codec import CodecDecoder, DecoderState
 from engine.engine import SpeakOptions
-from engine.request import SpeechResult
+from engine.outputs import SpeechResult
 from engine.text import frame_minimum
 from engine.voice import Voice
 from tests.paths import ROOT

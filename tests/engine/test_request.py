@@ -10,7 +10,8 @@ import pytest
 from engine import request
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, InvalidText
-from engine.request import READER_TIMEOUT, AudioChunk
+from engine.outputs import AudioChunk
+from engine.request import READER_TIMEOUT
 from engine.serving import turn as turn_module
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.scheduler import Scheduler, Ticket

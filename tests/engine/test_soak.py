@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from engine.codec.codec import DecoderState
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, InvalidCodes, InvalidText
+from engine.outputs import AudioChunk, SegmentResult
 from engine.release.profile import Profile
-from engine.request import AudioChunk, SegmentResult, Speech
+from engine.request import Speech
 from engine.serving.codec_worker import CodecStream
 from engine.serving.turn import Turn
 from engine.voice import Voice

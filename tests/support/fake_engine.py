@@ -13,7 +13,7 @@ from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import InvalidInput, RepriseError
 from engine.families.family import Capabilities
 from engine.messages import UserMessage
-from engine.request import AudioChunk, SegmentResult, SpeechResult, WordTime
+from engine.outputs import AudioChunk, SegmentResult, SpeechResult, WordTime
 from engine.text.tags import word_spans
 from engine.voice import Consent, Reference, Voice
 

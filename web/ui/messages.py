@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from studio.user_messages import user_message
 
 if TYPE_CHECKING:
-    from engine.request import AudioChunk, SpeechResult, StopReason
+    from engine.outputs import AudioChunk, SpeechResult, StopReason
     from web.ui.i18n import Texts
 
 

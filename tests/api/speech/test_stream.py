@@ -13,7 +13,7 @@ from engine.audio import to_int16
 from engine.audio.output.stream import StreamEncoder
 from engine.engine import SpeakOptions
 from engine.errors import InvalidInput
-from engine.request import AudioChunk, WordTime
+from engine.outputs import AudioChunk, WordTime
 from studio.engines.speech_metrics import SpeechMetrics
 from tests.support.fake_engine import FRAME, SAMPLE_RATE, FakeSpeech, Script, buzz
 from tests.support.looping import run

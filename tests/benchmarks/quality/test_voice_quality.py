@@ -18,7 +18,7 @@ from benchmarks.quality.utterances import backwards, speech, teachers
 from benchmarks.quality.voice_quality import _parse, figures, save
 from engine.engine import SpeakOptions
 from engine.models.sampling import SamplingOptions
-from engine.request import AudioChunk, SegmentResult, SpeechResult
+from engine.outputs import AudioChunk, SegmentResult, SpeechResult
 
 RATE = 16_000
 

@@ -19,7 +19,8 @@ from engine.codec.codec import CodecDecoder, DecoderState
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.messages import english
-from engine.request import AudioChunk, Speech, noise_key
+from engine.outputs import AudioChunk
+from engine.request import Speech, noise_key
 from engine.serving.codec_worker import CodecWorker
 from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner, PendingFrames

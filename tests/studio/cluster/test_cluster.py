@@ -15,7 +15,7 @@ import pytest
 
 from engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, EngineFailed, InvalidInput, InvalidText, UnusableReference
-from engine.request import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
+from engine.outputs import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
 from engine.voice import Voice
 from storage import Storage
 from storage.voices.sample_voices import install_samples, read_sample_voices

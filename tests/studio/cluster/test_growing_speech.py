@@ -12,7 +12,7 @@ import pytest
 
 from engine.engine import SpeakOptions
 from engine.errors import InvalidText
-from engine.request import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
+from engine.outputs import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
 from engine.text import GrowingText, Segment
 from studio.cluster.engine import _Work
 from studio.cluster.messages import SpeakRequest, SpeechItem

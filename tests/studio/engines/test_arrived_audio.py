@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from engine.request import AudioChunk
+from engine.outputs import AudioChunk
 from studio.engines.arrived_audio import ArrivedAudio
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.audio import to_int16
 from engine.engine import SpeakOptions
 from engine.errors import InvalidOption
-from engine.request import AudioChunk, WordTime
+from engine.outputs import AudioChunk, WordTime
 from studio.takes.buffer import TakeBuffer
 
 

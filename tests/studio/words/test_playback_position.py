@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.request import AudioChunk, WordTime
+from engine.outputs import AudioChunk, WordTime
 from studio.words.playback_position import PlaybackPosition, PlayedWords
 
 RATE = 16_000

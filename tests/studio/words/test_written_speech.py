@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.request import AudioChunk
+from engine.outputs import AudioChunk
 from engine.text import GrowingText, Respelling, Segmentation
 from engine.text.tags import word_spans
 from storage.pronunciations import Pronunciation

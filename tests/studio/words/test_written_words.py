@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.request import WordTime
+from engine.outputs import WordTime
 from studio.words.written_words import WrittenWords
 
 

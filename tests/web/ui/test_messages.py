@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from engine.errors import EngineBusy, InvalidText
-from engine.request import AudioChunk, SegmentResult, SpeechResult
+from engine.outputs import AudioChunk, SegmentResult, SpeechResult
 from web.ui import messages
 from web.ui.i18n import Translations
 

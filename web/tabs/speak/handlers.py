@@ -56,7 +56,7 @@ from web.ui.payloads import (
 from web.ui.voice_picker import SelectedVoice, require_voice
 
 if TYPE_CHECKING:
-    from engine.request import SpeechResult
+    from engine.outputs import SpeechResult
     from storage.repositories.takes import TakeRecord
     from studio.engines.measured_speech import MeasuredSpeech
     from studio.engines.model_manager import ModelManager
