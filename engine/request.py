@@ -117,6 +117,53 @@ class PauseSamples:
         return samples
 
 
+class CodecContinuation:
+    """The codec's state after the accepted turns of a take, from which the next turn is decoded.
+
+    A turn continues from turns with an equal codec context (`Prompt.codec_context`), or else begins after its context.
+    """
+
+    def __init__(self, worker: CodecWorker) -> None:
+        self._worker = worker
+        self._stream: CodecStream | None = None  # of the last accepted turn
+        self._context: Tensor | None = None  # of its prompt
+        self._last_codes: NDArray[np.int64] | None = None  # the last ones of the accepted turns after it `[K, T]`
+        self._must_restore = False
+
+    def accept(
+        self, stream: CodecStream | None, codes: NDArray[np.int64], context: Tensor | None, *, must_restore: bool
+    ) -> None:
+        """Continue after a turn with these codes `[K, T]`.
+
+        must_restore: whether `stream` is not in the state after them, and is restored by decoding the last ones again.
+        """
+        if not _is_same(self._context, context):
+            self._context, self._last_codes = context, None
+        if codes.size:
+            joined = codes if self._last_codes is None else np.hstack((self._last_codes, codes))
+            self._last_codes = joined[:, -RESTORED_FRAMES:]
+        self._stream, self._must_restore = stream, must_restore
+
+    def next_stream(
+        self, context: Tensor | None, adaptation: SpeakerAdaptation | None, last: SpeakerAdaptation | None
+    ) -> CodecStream:
+        """Create the stream of a turn. adaptation: to its speaker. last: to that of the last accepted turn."""
+        continues = _is_same(self._context, context)
+        if continues and self._must_restore:
+            self._restore(last)
+        previous = self._stream if continues else None
+        return CodecStream(previous or self._after(context), self._stream, adaptation)
+
+    def _restore(self, adaptation: SpeakerAdaptation | None) -> None:
+        self._must_restore = False
+        if self._last_codes is not None:
+            self._stream = CodecStream(self._after(self._context), self._stream, adaptation)
+            self._worker.prime(self._stream, self._last_codes)
+
+    def _after(self, context: Tensor | None) -> CodecStream | None:
+        return None if context is None else self._worker.context_stream(context.numpy())
+
+
 def _is_same(one: Tensor | None, other: Tensor | None) -> bool:
     """Whether two codec contexts are equal."""
     return one is other or (one is not None and other is not None and torch.equal(one, other))
@@ -215,10 +262,7 @@ class Request:
         self._cancelled = False
         self._turns: list[Turn] = []  # not yet delivered
         self._turns_begun = 0
-        self._stream: CodecStream | None = None  # of the last accepted turn
-        self._codec_context: Tensor | None = None  # of its prompt
-        self._last_codes: NDArray[np.int64] | None = None  # the last ones of the accepted turns after it `[K, T]`
-        self._must_restore = bool(spoken)  # whether `_stream` is not in the state after the accepted turns
+        self._codec = CodecContinuation(pipeline.codec_worker)
         self._first_audio: tuple[float, FirstAudioTimings] | None = None
         self._frames = 0  # in the take so far
         self._accepted_frames = 0  # of the accepted turns
@@ -227,7 +271,8 @@ class Request:
         for segment in spoken:
             # Removes the same earlier turns from the context as it did then.
             prompt, _ = self._next_prompt(segment.result.text)
-            self._accept(segment, prompt)
+            self._codec.accept(None, segment.codes, prompt.codec_context, must_restore=True)
+            self._accept(segment)
         self._frames = self._accepted_frames
         self._pauses.skip(len(spoken))
         self._tells_words, self._adapt = word_times, adapt
@@ -312,7 +357,7 @@ class Request:
         text = self._segments[segment].text
         rate, phones = self._pipeline.frame_rate, self._pipeline.prompts.count_phones(text)
         prompt, budget = self._next_prompt(text)
-        previous = self._previous_stream(prompt)
+        last = self._adaptation(segment - 1) if segment else None
         turn = Turn(
             number=self._turns_begun,
             segment=segment,
@@ -325,7 +370,7 @@ class Request:
             options=self._options,
             key=noise_key(self.seed, segment, attempt),
             ticket=self._ticket,
-            stream=CodecStream(previous, self._stream, self._adaptation(segment)),
+            stream=self._codec.next_stream(prompt.codec_context, self._adaptation(segment), last),
             pacer=self._pacer,
             events=self._events,
         )
@@ -336,26 +381,6 @@ class Request:
     def _next_prompt(self, text: str) -> tuple[Prompt, int]:
         """Make room for a segment in the context. Returns its prompt and its maximum number of frames."""
         return self._conversation.begin_turn(text, frame_budget(text, self._pipeline.frame_rate))
-
-    def _previous_stream(self, prompt: Prompt) -> CodecStream | None:
-        """Return the stream that a turn continues: the last turn's, if both are decoded after the same reference."""
-        codes = prompt.codec_context
-        if _is_same(self._codec_context, codes):
-            if self._must_restore:
-                self._restore_stream()
-            if self._stream is not None:
-                return self._stream
-        return None if codes is None else self._pipeline.codec_worker.context_stream(codes.numpy())
-
-    def _restore_stream(self) -> None:
-        """Continue from the codec's state after the accepted segments, restored by decoding their last frames."""
-        self._must_restore = False
-        if self._last_codes is None:
-            return
-        worker, context = self._pipeline.codec_worker, self._codec_context
-        previous = None if context is None else worker.context_stream(context.numpy())
-        self._stream = CodecStream(previous, self._stream, self._adaptation(len(self._results) - 1))
-        worker.prime(self._stream, self._last_codes)
 
     def _adaptation(self, segment: int) -> SpeakerAdaptation | None:
         """Return the adaptation to the speaker of a segment; None if it has several."""
@@ -374,20 +399,15 @@ class Request:
             self._begin_turn(segment=turn.segment, attempt=turn.attempt + 1, start=turn.start)
             return
         turn.accepted = True
-        self._stream = turn.stream
         text = self._segments[turn.segment].text
         stop_reason: StopReason = "length" if turn.stop is None or turn.stop == "loop" else turn.stop
         codes = np.stack(turn.codes, axis=1) if turn.codes else np.zeros((0, 0), np.int64)
-        self._accept(SpokenSegment(SegmentResult(text, stop_reason, turn.frames, turn.attempt), codes), turn.prompt)
-        self._must_restore = turn.frames < turn.submitted  # the stream has also decoded what was cut off
+        has_more = turn.frames < turn.submitted  # the stream has also decoded what was cut off
+        self._codec.accept(turn.stream, codes, turn.prompt.codec_context, must_restore=has_more)
+        self._accept(SpokenSegment(SegmentResult(text, stop_reason, turn.frames, turn.attempt), codes))
         self._continue()
 
-    def _accept(self, segment: SpokenSegment, prompt: Prompt) -> None:
-        if not _is_same(self._codec_context, prompt.codec_context):
-            self._codec_context, self._last_codes = prompt.codec_context, None
-        if segment.codes.size:
-            codes = segment.codes if self._last_codes is None else np.hstack((self._last_codes, segment.codes))
-            self._last_codes = codes[:, -RESTORED_FRAMES:]
+    def _accept(self, segment: SpokenSegment) -> None:
         self._accepted_frames += segment.result.frames
         if segment.result.stop_reason == "end" and segment.codes.size:
             self._conversation.append(segment.result.text, torch.from_numpy(segment.codes))
