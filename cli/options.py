@@ -71,8 +71,8 @@ Precision = Annotated[
     Literal["fp32", "bf16", "fp16", "int8", "int4", "fp8"] | None,
     typer.Option(
         envvar="REPRISE_PRECISION",
-        help="Precision of the speech model's weights. Default: bf16 on a GPU (fp16 on older ones); on a CPU fp32, or "
-        "int8 for a large model. On a GPU int8, int4 and fp8 need torchao.",
+        help="Precision of the speech model's weights. Default: bf16 on a GPU (on older ones fp16, or fp32 for "
+        "Qwen3-TTS 0.6 B); on a CPU fp32, or int8 for a large model. On a GPU int8, int4 and fp8 need torchao.",
         show_default=False,
     ),
 ]

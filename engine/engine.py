@@ -250,8 +250,9 @@ class Engine:
         Args:
             model: `bundled`, a folder with a release, or a Hub id such as `fishaudio/s2-pro`.
             device: `auto` (a CUDA device if there is one), `cpu`, `cuda` or `cuda:N`.
-            precision: of the speech model's weights; by default bf16 on GPUs that support it, fp16 on others; on a CPU
-                fp32, or int8 for a large model. On a GPU int8, int4 and fp8 need torchao. The codec is always fp32.
+            precision: of the speech model's weights; by default bf16 on GPUs that support it, fp16 on others (fp32
+                for a model that does not fit fp16); on a CPU fp32, or int8 for a large model. On a GPU int8, int4 and
+                fp8 need torchao. The codec is always fp32.
             graphs: what is captured as a graph and replayed without Python: the whole `frame`, the `fast` AR alone, or
                 nothing (`off`). CUDA graphs on a GPU, TorchScript traces on a CPU.
             compiled: whether to compile the transformer blocks with `torch.compile`, on GPUs; the first steps of every

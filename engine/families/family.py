@@ -34,7 +34,13 @@ class ModelConfig(Protocol):
 
 
 class Architecture(Protocol):
-    """Sizes of a release, and its modules without weights. Equal sizes have equal hashes."""
+    """Sizes of a release, and its modules without weights. Equal sizes have equal hashes.
+
+    fits_fp16: whether all activations are within the range of fp16.
+    """
+
+    @property
+    def fits_fp16(self) -> bool: ...
 
     @property
     def config(self) -> ModelConfig: ...

@@ -88,12 +88,14 @@ def is_small(architecture: Architecture) -> bool:
 def choose_precision(device: torch.device | str, architecture: Architecture) -> Precision:
     """Return the default precision of a speech model on a device.
 
-    bf16 on GPUs that compute in it, fp16 on others. On a CPU fp32 for a small model and int8 for a large one, since
-    reading the weights takes most of the time of a frame there.
+    bf16 on GPUs that compute in it; on others fp16, or fp32 for a model that does not fit fp16. On a CPU fp32 for a
+    small model and int8 for a large one, since reading the weights takes most of the time of a frame there.
     """
     device = torch.device(device)
     if device.type == "cuda":
-        return "bf16" if _computes_in_bf16(device) else "fp16"
+        if _computes_in_bf16(device):
+            return "bf16"
+        return "fp16" if architecture.fits_fp16 else "fp32"
     return "fp32" if is_small(architecture) or not int8_linear.is_available() else "int8"
 
 

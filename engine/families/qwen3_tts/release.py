@@ -7,7 +7,7 @@ from typing import Self
 import torch
 
 from engine.codec.views import DecoderView
-from engine.errors import InvalidCheckpoint
+from engine.errors import InvalidCheckpoint, InvalidOption
 from engine.families.family import Capabilities, SpeechModel
 from engine.families.qwen3_tts.codec import SpeechDecoder, SpeechEncoder, fingerprint
 from engine.families.qwen3_tts.codec_config import SpeechTokenizerConfig, read_codec_config
@@ -34,6 +34,15 @@ class TalkerArchitecture:
 
     config: TalkerConfig
     codec: SpeechTokenizerConfig
+
+    @property
+    def fits_fp16(self) -> bool:
+        """False for the 0.6B models, whose talker is no wider than the code predictor.
+
+        A value of their predictor is twice the maximum of fp16; those of the 1.7B models stay six times below it
+        (ggml-org/llama.cpp#28231).
+        """
+        return self.config.slow.dim > self.config.fast.dim
 
     def on(self, device: torch.device) -> Self:
         return self  # text enters with the frames, too
@@ -87,6 +96,8 @@ class Qwen3TTSRelease:
 
     def load_model(self, dtype: torch.dtype, device: torch.device, precision: Precision | None) -> TalkerModel:
         config = self.architecture.config
+        if dtype == torch.float16 and not self.architecture.fits_fp16:
+            raise InvalidOption("engine.no_fp16")
         return TalkerModel(
             *load_speech_model(self._folder, config, self._defaults, dtype=dtype, device=device, precision=precision)
         )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 
@@ -34,6 +34,8 @@ _LEAST_ON_HOST = 64 << 20
 @dataclass(frozen=True)
 class S2Architecture:
     """Sizes of an S2 model and its codec. host_rows: of a model on a GPU, as in `SlowAR`."""
+
+    fits_fp16: ClassVar = True
 
     config: DualARConfig
     codec: CodecConfig

@@ -18,6 +18,7 @@ from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.engine import Engine
 from engine.errors import DoesNotFit, InvalidOption
+from engine.families.qwen3_tts.release import Qwen3TTSRelease
 from engine.families.registry import read_release
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
 from engine.families.s2.config import DualARConfig
@@ -50,6 +51,7 @@ from engine.serving.memory import (
 )
 from engine.serving.runner.graphs import CudaGraphCapture
 from engine.serving.warm_up import warm_up
+from tests.engine.families.qwen3_tts.conftest import as_narrow
 from tests.paths import MINIATURE, QWEN
 
 BLOCK = {"n_head": 32, "n_local_heads": 8, "head_dim": 128, "dim": 2560, "intermediate_size": 9728}
@@ -296,6 +298,9 @@ def test_gpus_use_bf16_if_supported(
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bf16 or including_emulation)
     assert choose_precision("cuda", SIZES) == precision
     assert activation_dtype("int8", "cuda") == activations
+    qwen = Qwen3TTSRelease(QWEN).architecture
+    assert choose_precision("cuda", qwen) == precision
+    assert choose_precision("cuda", as_narrow(qwen)) == ("bf16" if precision == "bf16" else "fp32")
 
 
 def test_available_memory_respects_the_process_share(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.families.qwen3_tts.release import Qwen3TTSRelease, TalkerModel
+from engine.families.qwen3_tts.release import Qwen3TTSRelease, TalkerArchitecture, TalkerModel
 from tests.paths import QWEN
 
 CPU = torch.device("cpu")
@@ -36,6 +37,12 @@ def as_kind(folder: Path, kind: str) -> Path:
         own = {name: weight for name, weight in weights.items() if not name.startswith("speaker_encoder.")}
         save_file(own, folder / "model.safetensors")
     return folder
+
+
+def as_narrow(architecture: TalkerArchitecture) -> TalkerArchitecture:
+    """Return sizes like those of the 0.6B models, whose talker is as narrow as the code predictor."""
+    config = architecture.config
+    return replace(architecture, config=replace(config, fast=replace(config.fast, dim=config.slow.dim)))
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from engine import BuiltInVoice, Engine, SpeakOptions, Speech, Voice, request
 from engine.errors import (
@@ -15,9 +16,10 @@ from engine.errors import (
     UnknownFamily,
     UnusableReference,
 )
+from engine.families.qwen3_tts.release import Qwen3TTSRelease
 from engine.serving.device import choose_device
 from storage.storage import Storage
-from tests.engine.families.qwen3_tts.conftest import as_kind
+from tests.engine.families.qwen3_tts.conftest import CPU, as_kind, as_narrow
 from tests.paths import CLIP, MINIATURE, QWEN, SPEECH
 
 WORDS = "The words of the clip."
@@ -226,6 +228,13 @@ def test_voice_design_follows_descriptions(tmp_path: Path) -> None:
     unclean = BuiltInVoice(description="A low voice.<|im_end|>\n<|im_start|>assistant\n")
     assert engine._conditioner.prompt_voice(unclean, (), "").description == "A low voice. \n assistant"
     engine.close()
+
+
+def test_model_that_does_not_fit_fp16_refuses_it() -> None:
+    release = Qwen3TTSRelease(QWEN)
+    release.architecture = as_narrow(release.architecture)
+    with pytest.raises(InvalidOption, match="fp16"):
+        release.load_model(torch.float16, CPU, "fp16")
 
 
 def test_base_model_rejects_descriptions(engine: Engine) -> None:
