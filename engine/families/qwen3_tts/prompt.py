@@ -7,9 +7,9 @@ enters one token per frame, several times as fast as it is spoken, and the speec
 """
 
 import hashlib
-import re
 from collections.abc import Callable, Sequence
 
+import regex
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -20,11 +20,14 @@ from engine.families.qwen3_tts.config import TalkerConfig
 from engine.families.qwen3_tts.talker import NOTHING, SPEAKER
 from engine.families.qwen3_tts.tokenizer import TextTokenizer
 from engine.models.prompt import Prompt
+from engine.text.sentences import ends_sentence
 from engine.text.splitting import written_size
 
 _ROLE, _TURN_END, _NEXT_ROLE = 3, 2, 5
 """Numbers of tokens around a text: `<|im_start|>assistant\\n`, `<|im_end|>\\n`, and the latter with the next role."""
-_SPEAKER_TAG = re.compile(r"<\|speaker:(\d+)\|>")
+_CLAUSE_ENDS = " ,;:-–—、，；："
+_WITHOUT_SPACES = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー]$")
+_SPEAKER_TAG = regex.compile(r"<\|speaker:(\d+)\|>")
 _DIALECT_OF = ("", "chinese")  # requested languages for which a speaker's dialect is used
 _DIGEST_BITS = 31  # per row, so that the value is a non-negative 32-bit integer
 _CODEC_CONTEXT = 25  # frames; qwen-tts decodes as many again before each chunk of a long take
@@ -85,7 +88,7 @@ class TalkerPrompts:
         head = self._head(reference, voice)
         if reference is None or not reference.transcript:
             return head
-        transcript = self._tokenizer.without_own_tokens(reference.transcript)
+        transcript = _ended(self._tokenizer.without_own_tokens(reference.transcript))
         ids = self._tokenizer.encode(f"<|im_start|>assistant\n{transcript}<|im_end|>\n")
         return torch.cat((head, self._said(ids[_ROLE:-_TURN_END])), dim=1)
 
@@ -142,6 +145,18 @@ class TalkerPrompts:
             column[row] = number & ((1 << _DIGEST_BITS) - 1)
             number >>= _DIGEST_BITS
         return column
+
+
+def _ended(transcript: str) -> str:
+    """Return a transcript that ends with a mark of a sentence's end.
+
+    The text follows it without a space, as in the package: without a mark, the last word of one and the first of the
+    other would be one word.
+    """
+    if ends_sentence(transcript):
+        return transcript
+    words = transcript.rstrip(_CLAUSE_ENDS)
+    return words + ("。" if _WITHOUT_SPACES.search(words) else ".")
 
 
 def _codec_context(reference: PromptReference | None) -> Tensor | None:

@@ -52,3 +52,21 @@ def test_texts_contain_none_of_the_models_own_tokens(release: Qwen3TTSRelease) -
 
     unclean, clean = (f"Yes{between}no." for between in ("<tts_text_eod>", " "))
     assert prompt(unclean, unclean, unclean) == prompt(clean, clean, clean)
+
+
+@pytest.mark.parametrize(
+    ("transcript", "ended"),
+    [
+        ("The words of it", "The words of it."),
+        ("The words of it, ", "The words of it."),
+        ("その言葉、", "その言葉。"),
+        ("言葉", "言葉。"),
+    ],
+)
+def test_transcript_and_text_are_separate_sentences(release: Qwen3TTSRelease, transcript: str, ended: str) -> None:
+    """The text follows the transcript without a space."""
+
+    def prompt(voice: PromptVoice) -> torch.Tensor:
+        return release.prompts.conversation(voice, 1024, 0).begin_turn("Hello.", 20)[0].columns
+
+    assert torch.equal(prompt(cloned(transcript, 20)), prompt(cloned(ended, 20)))
