@@ -22,11 +22,13 @@ from engine.families.qwen3_tts.tokenizer import TextTokenizer
 from engine.models.prompt import Prompt
 from engine.text.sentences import ends_sentence
 from engine.text.splitting import written_size
+from engine.text.tags import STYLE_TAG
 
 _ROLE, _TURN_END, _NEXT_ROLE = 3, 2, 5
 """Numbers of tokens around a text: `<|im_start|>assistant\\n`, `<|im_end|>\\n`, and the latter with the next role."""
 _CLAUSE_ENDS = " ,;:-–—、，；："
 _WITHOUT_SPACES = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー]$")
+_STYLE_TAGS = regex.compile(rf"\s*(?:{STYLE_TAG.pattern}\s*)+")
 _SPEAKER_TAG = regex.compile(r"<\|speaker:(\d+)\|>")
 _DIALECT_OF = ("", "chinese")  # requested languages for which a speaker's dialect is used
 _DIGEST_BITS = 31  # per row, so that the value is a non-negative 32-bit integer
@@ -34,10 +36,14 @@ _CODEC_CONTEXT = 25  # frames; qwen-tts decodes as many again before each chunk 
 
 
 class TalkerPrompts:
-    """Builder of prompt columns `[K + 1, T]` int64; see `Talker` for their rows."""
+    """Builder of prompt columns `[K + 1, T]` int64; see `Talker` for their rows.
 
-    def __init__(self, config: TalkerConfig, tokenizer: TextTokenizer) -> None:
+    style_tags: as in `Profile`. Without them, tags are not in the prompt, because the models read them as words.
+    """
+
+    def __init__(self, config: TalkerConfig, tokenizer: TextTokenizer, style_tags: bool = False) -> None:
         self.config, self._tokenizer, self._control = config, tokenizer, config.control_tokens
+        self._style_tags = style_tags
         self._languages = dict(config.languages)
         self._speakers = {name: (token, dialect) for name, token, dialect in config.speakers}
 
@@ -67,7 +73,7 @@ class TalkerPrompts:
 
         reference: the reference to clone; None for one of the model's built-in voices.
         """
-        text = self._tokenizer.without_own_tokens(text)
+        text = self._spoken(text)
         ids = self._tokenizer.encode(f"<|im_start|>assistant\n{text}<|im_end|>\n<|im_start|>assistant\n")
         shared, said = self._shared(reference, voice), self._said([*ids[_ROLE:-_NEXT_ROLE], self._control.text_eos])
         return Prompt(
@@ -88,9 +94,14 @@ class TalkerPrompts:
         head = self._head(reference, voice)
         if reference is None or not reference.transcript:
             return head
-        transcript = _ended(self._tokenizer.without_own_tokens(reference.transcript))
+        transcript = _ended(self._spoken(reference.transcript))
         ids = self._tokenizer.encode(f"<|im_start|>assistant\n{transcript}<|im_end|>\n")
         return torch.cat((head, self._said(ids[_ROLE:-_TURN_END])), dim=1)
+
+    def _spoken(self, text: str) -> str:
+        """Return the part of a text that is spoken."""
+        text = self._tokenizer.without_own_tokens(text)
+        return (text if self._style_tags else _STYLE_TAGS.sub(" ", text)).strip()
 
     def _head(self, reference: PromptReference | None, voice: PromptVoice) -> Tensor:
         """Return the columns of instruction, role, language and speaker."""

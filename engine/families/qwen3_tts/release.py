@@ -82,7 +82,7 @@ class Qwen3TTSRelease:
         )
         self.profile = Profile.load(folder, usual)
         self.architecture = TalkerArchitecture(config, codec)
-        self.prompts = TalkerPrompts(config, tokenizer)
+        self.prompts = TalkerPrompts(config, tokenizer, self.profile.style_tags)
         self.capabilities = Capabilities(
             clones=config.kind == "base",
             needs_transcript=False,

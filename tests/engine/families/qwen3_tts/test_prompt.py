@@ -7,8 +7,11 @@ import torch
 
 from engine.errors import InvalidInput
 from engine.families.family import PromptReference, PromptVoice
+from engine.families.qwen3_tts.prompt import TalkerPrompts
 from engine.families.qwen3_tts.release import Qwen3TTSRelease
+from engine.families.qwen3_tts.tokenizer import TextTokenizer
 from tests.engine.families.qwen3_tts.conftest import golden
+from tests.paths import QWEN
 
 WORDS = "The words of it. "
 
@@ -70,3 +73,15 @@ def test_transcript_and_text_are_separate_sentences(release: Qwen3TTSRelease, tr
         return release.prompts.conversation(voice, 1024, 0).begin_turn("Hello.", 20)[0].columns
 
     assert torch.equal(prompt(cloned(transcript, 20)), prompt(cloned(ended, 20)))
+
+
+def test_style_tags_are_not_read(release: Qwen3TTSRelease) -> None:
+    def prompt(text: str, transcript: str, prompts: TalkerPrompts = release.prompts) -> list[list[int]]:
+        built, _ = prompts.conversation(cloned(transcript, 20), 1024, 0).begin_turn(text, 20)
+        columns: list[list[int]] = built.columns.tolist()
+        return columns
+
+    plain = prompt("Hello. No, no.", WORDS)
+    assert prompt("[laugh] Hello.[1] No, [sigh] no. [laugh]", f"[low voice]{WORDS}[laugh]") == plain
+    trained = TalkerPrompts(release.architecture.config, TextTokenizer(QWEN), style_tags=True)
+    assert prompt("[laugh] Hello. No, no.", WORDS, trained) != plain
