@@ -20,6 +20,7 @@ from engine.families.family import MIN_SPEECH_FRAMES, PromptReference, PromptVoi
 from engine.models.prompt import Prompt
 from engine.text.english.pronunciation import MARKS, WORD_BREAK, spoken_size
 from engine.text.splitting import written_size
+from engine.text.tags import STYLE_TAG
 from engine.text.tokenizer import IM_END, IM_START, INTERLEAVE, VOICE, Tokenizer
 
 _PLAIN_TASK = "convert the provided text to speech"
@@ -108,7 +109,8 @@ class PromptBuilder:
 class InterleavedPromptBuilder(PromptBuilder):
     """Builder of S1's prompt columns: turns of text followed by its codes, references among them, without roles.
 
-    S1's tokenizer has no token for the tag of a speaker; it is written before each text all the same.
+    S1's tokenizer has no token for the tag of a speaker; it is written before each text all the same. S1 was trained
+    with style tags in parentheses.
     """
 
     def __init__(self, tokenizer: Tokenizer, num_codebooks: int) -> None:
@@ -126,6 +128,9 @@ class InterleavedPromptBuilder(PromptBuilder):
 
     def turn_end(self) -> Tensor:
         return self._text_columns(self._fixed(IM_END))
+
+    def speech_ids(self, text: str) -> list[int]:
+        return super().speech_ids(STYLE_TAG.sub(lambda tag: f"({tag[0][1:-1]})", text))
 
     def place_of(self, text: str, prompt: Prompt) -> tuple[int, int]:
         count = len(self.speech_ids(text))

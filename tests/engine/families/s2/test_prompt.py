@@ -75,6 +75,19 @@ def test_prompt_of_s1_is_interleaved(tmp_path: Path) -> None:
     assert second.generated_ranges == ((len(prompt.columns[0]) - 1, len(prompt.columns[0]) + 2),)
 
 
+def test_style_tags_of_s1_are_in_parentheses(tmp_path: Path) -> None:
+    for name, data in flat_release().items():
+        (tmp_path / name).write_bytes(data)
+    builder = InterleavedPromptBuilder(Tokenizer.load(tmp_path), 3)
+    codes = torch.zeros(3, 2, dtype=torch.long)
+
+    def prompt(tag: str) -> torch.Tensor:
+        system = builder.system([PromptReference(f"Hi. {tag}", codes)])
+        return torch.cat((system, builder.user(f"{tag} No! {tag}")), dim=1)
+
+    assert torch.equal(prompt("[in a hurry tone]"), prompt("(in a hurry tone)"))
+
+
 def test_tokenizer_finds_semantic_tokens(miniature: DualAR) -> None:
     assert miniature.tokenizer.semantic_start_id == miniature.config.semantic_start_id
     assert miniature.tokenizer.semantic_end_id(10_000) == miniature.config.semantic_end_id
