@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from babel import Locale
 from fastapi import APIRouter, File, Form, Request, UploadFile
 from pydantic import BaseModel, BeforeValidator
+from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, Response
 
@@ -125,9 +126,9 @@ async def create_transcription(
             description="What `verbose_json` has: `segment` (by default), `word`, or both.",
         ),
     ],
-    granularities_without_brackets: Annotated[  # clients write the name of a list with or without brackets
-        Granularities,
-        Form(alias="timestamp_granularities", default_factory=list, description="The same, without the brackets."),
+    # Clients write the name of a list with or without brackets. Generated clients cannot have both.
+    granularities_without_brackets: Annotated[
+        SkipJsonSchema[Granularities], Form(alias="timestamp_granularities", default_factory=list)
     ],
     model: Annotated[str, Form(max_length=200, description="The recogniser, or one of OpenAI's names.")] = WHISPER,
     language: Annotated[
