@@ -70,10 +70,12 @@ class Modules:
 
         accepted: the browser's Accept-Language header. page: the page's version (`page_version`), read by server.js.
         """
-        words = f"words/{self._translations.language(accepted)}.js"
+        texts = self._translations.texts_for(accepted)
+        words = f"words/{texts.language}.js"
         scripts = [name for name in self._files if name.endswith(".js")]
         preloads = [name for name in scripts if not name.endswith(("main.js", "_worklet.js"))]
         tags = [f'<meta name="{page_version.META}" content="{page}">']
+        tags += [f'<meta name="description" content="{escape(texts("heading.tagline"))}">']
         tags += [f'<link rel="modulepreload" href="{self._path(name)}">' for name in preloads]
         tags += [f'<script type="module" src="{self._path(name)}"></script>' for name in (words, "main.js")]
         return "".join([*tags, f"<style>{self._faces()}{_LOADING}</style>"])

@@ -67,6 +67,12 @@ def test_own_modules_come_before_those_of_gradio(url: str) -> None:
     assert "/assets/" in gradio
 
 
+def test_page_has_a_description_in_the_language_of_its_visitor(url: str) -> None:
+    html = httpx.get(url, headers={"accept-language": "fr"}).text
+    tagline = Translations.load().languages["fr"]["heading.tagline"]
+    assert re.findall(r'<meta name="description" content="([^"]*)"', html) == [tagline]
+
+
 def test_modules_are_immutable_and_nothing_else_is_served(url: str) -> None:
     main = sources(url, "en")[1]
     answer = httpx.get(main)
