@@ -45,7 +45,7 @@ class TalkerArchitecture:
         return self.config.slow.dim > self.config.fast.dim
 
     def on(self, device: torch.device) -> Self:
-        return self  # text enters with the frames, too
+        return self
 
     def stacks(self) -> tuple[Talker, CodePredictor]:
         talker = Talker(self.config, GenerationDefaults())
