@@ -47,6 +47,7 @@ from engine.serving.runner.step_runners import GraphMode
 from engine.serving.scheduler import MAX_SLOTS
 from engine.serving.warm_up import warm_up
 from engine.text import GrowingText, Segment, Segmentation, check_speakers
+from engine.text.tags import style_tag
 from engine.voice import BuiltInVoice, Consent, Voice
 
 log = logging.getLogger(__name__)
@@ -69,12 +70,15 @@ class SpeakOptions(SamplingOptions):
     drawn.
     language: of the text, a name such as `german` or a tag such as `de-AT`; "" leaves it to the model. Models without a
     language input ignore it.
+    style: how to speak, as in a style tag: `whispering`. It is put before each sentence; models without style tags
+    ignore it.
     word_times: whether chunks include word times. `Engine.speak` raises InvalidOption for a model without them
     (`Capabilities.word_times`).
     """
 
     seed: int | None = None
     language: str = ""
+    style: str = ""
     word_times: bool = False
 
     def __post_init__(self) -> None:
@@ -384,6 +388,8 @@ class Engine:
             raise InvalidOption("option.word_times")
         references = self._conditioner.references(voice)
         prompted = self._conditioner.prompt_voice(voice, references, options.language)
+        if self.style_tags:
+            prompted = replace(prompted, style=style_tag(options.style))
         segments = self.segments(text, len(prompted.references)) if isinstance(text, str) else text
         if not isinstance(segments, GrowingText) and len(spoken) > len(segments):
             raise InvalidInput("text.many_spoken", spoken=len(spoken), count=len(segments))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from studio.voices.available_voices import ListedVoice
 
 MAX_CHARACTERS = 10_000  # of one request
-MAX_STYLE = 80  # characters of a style tag
 # Sample voices by OpenAI's voice names, the only ones that many clients offer. The first, the default of most clients,
 # is the most intelligible voice.
 OPENAI_VOICES = {
@@ -45,7 +43,6 @@ OPENAI_VOICES = {
     "shimmer": "Emma",
     "verse": "Daniel",
 }
-_NO_STYLE = re.compile(r"[\[\]\s]+")
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,9 @@ class SpeechService:
         engine = self._context.engine
         _check_length(len(text))
         check_language(engine, language)
-        options = replace(engine.default_options, seed=seed, language=language, word_times=word_times)
+        options = replace(
+            engine.default_options, seed=seed, language=language, style=instructions, word_times=word_times
+        )
         if temperature is not None:
             options = replace(options, temperature=temperature)
         if top_p is not None:
@@ -98,22 +97,20 @@ class SpeechService:
         ready = self._voice(caller, by, instructions)
         voice = ready.voice if ready else None
         spoken = language_tag(language) or (ready.language if ready else "")
-        style, storage = self.style_tag(instructions), self._context.storage
-        phones = engine.capabilities.phones
+        storage, phones = self._context.storage, engine.capabilities.phones
         with self._access.spending(caller, len(text)):
             if isinstance(text, str):
                 said = respell_for_owner(storage, text, spoken, owner=caller.owner, phones=phones)
                 _check_words(said.spoken)
-                full_text: str | GrowingText = style + said.spoken
+                full_text: str | GrowingText = said.spoken
                 texts = [said]
             else:
                 respell_growing(storage, text, spoken, owner=caller.owner, phones=phones)
-                text.prefix = style
                 full_text, texts = text, text.taken
             speech = engine.speak(full_text, voice, options, owner=caller.owner)
         speech.on_refusal = lambda: self._access.refund(caller, len(text))
         speech.voice = ready.id if ready else None
-        speech.as_written = WrittenSpeech(texts, styled=bool(style)).restore
+        speech.as_written = WrittenSpeech(texts).restore
         return speech
 
     def extend(self, caller: Caller, text: GrowingText, piece: str) -> None:
@@ -149,15 +146,6 @@ class SpeechService:
     def rename_voice(self, caller: Caller, name: str, new: str) -> VoiceRecord:
         """Rename a voice, found as by `delete_voice`. Raises VoiceNotFound, VoiceProtected, NameTaken, InvalidName."""
         return self._context.storage.voices.rename(self._saved_voice(caller, name).id, new, owner=caller.owner)
-
-    def style_tag(self, instructions: str) -> str:
-        """Return a style tag for the start of a text; "" without instructions or if the model has no style tags."""
-        style = _NO_STYLE.sub(" ", instructions).strip()
-        if not style or not self._context.engine.style_tags:
-            return ""
-        if len(style) > MAX_STYLE:
-            style = style[: MAX_STYLE + 1].rpartition(" ")[0] or style[:MAX_STYLE]
-        return f"[{style}] "
 
     def _named_voice(self, caller: Caller, name: str) -> ListedVoice:
         """Find a voice by an alias of the key, its id or its name. Raises VoiceNotFound."""

@@ -102,13 +102,14 @@ class PromptReference:
 class PromptVoice:
     """The voice of a prompt: references to clone, one of the model's built-in speakers, or a description.
 
-    language: one of `Capabilities.languages`; "" lets the model choose.
+    language: one of `Capabilities.languages`; "" lets the model choose. style: a style tag for each sentence, or "".
     """
 
     references: Sequence[PromptReference] = ()
     speaker: str = ""
     description: str = ""
     language: str = ""
+    style: str = ""
 
 
 class Conversation(Protocol):

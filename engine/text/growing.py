@@ -37,7 +37,6 @@ class GrowingText:
     ) -> None:
         """segmentation: default is S2's. check: raises InvalidText for text that the model cannot speak."""
         self.changed: Callable[[], object] = lambda: None  # called after each change, on the writer's thread
-        self.prefix = ""  # spoken before the text, and no part of it
         self.respell: Callable[[str], Respelling] = Respelling.unchanged  # applied to text as it is taken
         self.taken: list[Respelling] = []  # the text of all segments so far
         self.final_pause = 0.0  # seconds of silence after the last segment, of pauses that come after it was taken
@@ -109,8 +108,6 @@ class GrowingText:
             return []
         respelled = self.respell(text)
         spoken = respelled.spoken
-        if not self.taken and is_speakable(spoken):
-            spoken = self.prefix + spoken
         try:
             segments = self._segmentation.plan(spoken, self._last, self._speaker)
         except InvalidText as error:

@@ -5,6 +5,7 @@ and ellipses are recognised by context.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import regex
 
@@ -16,6 +17,7 @@ Span = tuple[int, int]
 """Start and end of a part of a text."""
 
 _TAG = rf"(?:{STYLE_TAG.pattern}|{SPEAKER_TAG.pattern})"
+_LEADING = regex.compile(rf"(?:\s|{SPEAKER_TAG.pattern})*+")
 
 # Also numbers of notes, "so.[1]", and marks that open quotations in other languages: "„Ja.“ Er", "»Ja.« Er".
 _CLOSERS = r"(?:\[\d{1,3}\]|[\p{Pe}\p{Pf}\"']|[ \u00a0\u202f]»(?!\S)|[“‘«‹](?=[\s\p{Po}\p{Pd}]|$))*+"
@@ -174,6 +176,13 @@ def sentence_spans(text: str) -> Iterator[Span]:
     """Iterate over the sentences of a text of several paragraphs."""
     for line in lines(text):
         yield from sentences(text, line)
+
+
+def with_style(text: str, tag: str) -> str:
+    """Return a text with a style tag at the start of each sentence, after the speaker's tag."""
+    starts = [found.end() for span in sentence_spans(text) if (found := _LEADING.match(text, *span))]
+    parts = [text[start:end] for start, end in pairwise([0, *starts, len(text)])]
+    return f"{tag} ".join(parts)
 
 
 def lines(text: str) -> Iterator[Span]:

@@ -4,8 +4,10 @@ import unicodedata
 
 import regex
 
+MAX_STYLE = 80  # characters of a style tag
 SPEAKER_TAG = regex.compile(r"<\|speaker:[0-9]{1,4}\|>")
-STYLE_TAG = regex.compile(r"\[[^\[\]\n]{1,80}\]")
+STYLE_TAG = regex.compile(rf"\[[^\[\]\n]{{1,{MAX_STYLE}}}\]")
+_NO_STYLE = regex.compile(r"[\[\]\s]+")
 
 # Pronounced characters: letters and digits of any script, currencies, and signs that are read as words.
 _SPOKEN = regex.compile(r"[\p{L}\p{N}\p{Sc}%&@+=°№§]")
@@ -39,6 +41,14 @@ def is_speakable(text: str) -> bool:
 def has_words(text: str) -> bool:
     """Whether text has anything to speak besides its tags."""
     return is_speakable(STYLE_TAG.sub("", text) if "[" in text else text)
+
+
+def style_tag(style: str) -> str:
+    """Return the style tag for a description of any length; "" if it is empty."""
+    style = _NO_STYLE.sub(" ", style).strip()
+    if len(style) > MAX_STYLE:
+        style = style[: MAX_STYLE + 1].rpartition(" ")[0] or style[:MAX_STYLE]
+    return f"[{style}]" if style else ""
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:

@@ -1,5 +1,4 @@
-"""The chunks of a speech with their text and words as written, for the API: before it is spoken, words are respelled,
-and a style tag may be put before the text.
+"""The chunks of a speech with their text and words as written, for the API: before it is spoken, words are respelled.
 
 The respellings are known, so their words are exactly those written. `written_words` aligns words without them.
 """
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 import regex
 
 from engine.text import Respelling
-from engine.text.tags import SPACELESS, STYLE_TAG, blank_tags, word_spans
+from engine.text.tags import SPACELESS, blank_tags, word_spans
 from studio.words.written_words import folded, pairs
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 # Words, and single letters of scripts without spaces: segments are cut between these.
 _TOKEN = regex.compile(rf"{SPACELESS}\p{{M}}*+|(?:(?!{SPACELESS})\S)++")
-_STYLE = regex.compile(rf"{STYLE_TAG.pattern}\s*")
 
 
 @dataclass(eq=False)
@@ -61,11 +59,9 @@ class _Segment:
 class WrittenSpeech:
     """Gives the chunks of one speech, in their order, the text and words as written."""
 
-    def __init__(self, texts: Sequence[Respelling], *, styled: bool = False) -> None:
-        """texts: the text of the speech, in parts; more may be added before they are spoken. styled: whether a style
-        tag was put before it.
-        """
-        self._texts, self._styled = texts, styled
+    def __init__(self, texts: Sequence[Respelling]) -> None:
+        """texts: the text of the speech, in parts; more may be added before they are spoken."""
+        self._texts = texts
         self._known = 0  # texts whose tokens are known
         self._tokens: list[str] = []  # as spoken, folded
         self._respelled: list[_Change | None] = []  # of each token; None for one that is spoken as written
@@ -75,17 +71,14 @@ class WrittenSpeech:
     def restore(self, chunk: AudioChunk) -> AudioChunk:
         """Return a chunk with the text and words as written."""
         if chunk.segment not in self._segments:
-            self._segments[chunk.segment] = self._segment(chunk.text, styled=self._styled and not self._segments)
+            self._segments[chunk.segment] = self._segment(chunk.text)
         segment = self._segments[chunk.segment]
         return replace(chunk, text=segment.text, words=tuple(segment.words(chunk.words)))
 
-    def _segment(self, text: str, *, styled: bool) -> _Segment:
-        changes = list(self._changes(text))
-        if styled and (tag := _STYLE.search(text)):
-            changes.insert(0, (*tag.span(), ""))
+    def _segment(self, text: str) -> _Segment:
         parts: list[tuple[str, str]] = []
         end = 0
-        for start, stop, written in changes:
+        for start, stop, written in self._changes(text):
             parts += ((text[end:start],) * 2, (text[start:stop], written))
             end = stop
         return _Segment(Respelling((*parts, (text[end:],) * 2)))

@@ -127,6 +127,16 @@ def test_engine_loads_and_starts_on_its_device(monkeypatch: pytest.MonkeyPatch) 
     assert not inside
 
 
+def test_style_is_heard_from_models_with_style_tags_only(engine: Engine, bundled_engine: Engine) -> None:
+    styles = ("", "sad", "sad")
+    for each, differs in ((engine, True), (bundled_engine, False)):
+        speeches = [each.speak("Hi.", options=SpeakOptions(seed=3, style=style)) for style in styles]
+        plain, one, two = [list(speech) for speech in speeches]
+        assert {chunk.text for chunk in one} == {"Hi."}
+        assert_same_audio(take(one), take(two))
+        assert np.array_equal(take(plain), take(one)) != differs
+
+
 def test_random_seeds_differ_and_can_be_repeated(engine: Engine) -> None:
     first, speech = speak_short(engine, None, 1)
     free = engine.speak("Hi.")

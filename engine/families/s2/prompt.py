@@ -20,6 +20,7 @@ from engine.families.family import MIN_SPEECH_FRAMES, PromptReference, PromptVoi
 from engine.models.prompt import Prompt
 from engine.text.english.pronunciation import MARKS, WORD_BREAK, spoken_size
 from engine.text.splitting import written_size
+from engine.text.sentences import with_style
 from engine.text.tags import STYLE_TAG
 from engine.text.tokenizer import IM_END, IM_START, INTERLEAVE, VOICE, Tokenizer
 
@@ -38,7 +39,7 @@ class PromptBuilder:
         self._fixed = cache(tokenizer.encode)  # only for the few fixed parts of a prompt
 
     def conversation(self, voice: PromptVoice, positions: int, context_positions: int) -> "S2Conversation":
-        return S2Conversation(self, voice.references, positions, context_positions)
+        return S2Conversation(self, voice, positions, context_positions)
 
     def prefixes(self, voice: PromptVoice) -> Sequence[Prompt]:
         system = self.system(voice.references)
@@ -156,10 +157,10 @@ class S2Conversation:
     """
 
     def __init__(
-        self, prompts: PromptBuilder, references: Sequence[PromptReference], positions: int, context_positions: int
+        self, prompts: PromptBuilder, voice: PromptVoice, positions: int, context_positions: int
     ) -> None:
         self._prompts, self._positions, self._history_positions = prompts, positions, context_positions
-        self._system = prompts.system(references)
+        self._system, self._style = prompts.system(voice.references), voice.style
         if self._system.shape[1] + MIN_SPEECH_FRAMES > positions:
             raise InvalidInput("voices.too_long")
         self._turns: list[_SpokenTurn] = []
@@ -189,7 +190,7 @@ class S2Conversation:
     def _user(self, text: str) -> Tensor:
         """Return the user turn with `text`, read once for its prompt and for the context."""
         if self._last_user is None or self._last_user[0] != text:
-            self._last_user = text, self._prompts.user(text)
+            self._last_user = text, self._prompts.user(with_style(text, self._style) if self._style else text)
         return self._last_user[1]
 
     def _generated_ranges(self) -> tuple[tuple[int, int], ...]:

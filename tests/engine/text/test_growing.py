@@ -55,16 +55,16 @@ def test_segment_has_max_sentences_and_sentence_pauses() -> None:
     assert [(segment.text, segment.silence_before) for segment in text.take()] == [("Three", 0.25)]
 
 
-def test_prefix_is_spoken_once_and_is_no_part_of_the_text() -> None:
+def test_taken_text_is_told_as_written() -> None:
     text = GrowingText()
-    text.prefix, text.respell = "[sad] ", lambda piece: Respelling(((piece.replace("It", "That"), piece),))
+    text.respell = lambda piece: Respelling(((piece.replace("It", "That"), piece),))
     taken = []
     for piece in (" ", "…\n", "It rains. It", " pours. "):
         text.append(piece)
         taken += [segment.text for segment in text.take()]
     text.finish()
     taken += [segment.text for segment in text.take()]
-    assert taken == ["[sad] … That rains.", "That pours."]
+    assert taken == ["… That rains.", "That pours."]
     assert [each.written for each in text.taken] == [" …\nIt rains.", " It pours."]
     assert len(text) == len(" …\nIt rains. It pours. ")
 

@@ -26,8 +26,8 @@ from engine.text import (
 )
 from engine.text.english.phrases import TIGHT, cut_cost
 from engine.text.english.pronunciation import spoken_size
-from engine.text.sentences import sentences
-from engine.text.tags import has_words, is_speakable
+from engine.text.sentences import sentences, with_style
+from engine.text.tags import MAX_STYLE, STYLE_TAG, has_words, is_speakable, style_tag
 from engine.text.timing import least_time
 from tests.paths import MINIATURE
 
@@ -531,6 +531,25 @@ def test_cuts_are_outside_quotations_and_before_signs() -> None:
     assert {cut_cost(*words) for words in outside} == {1.0}
     inside = [("the", "“great”"), ("«", "bonjour"), ("monde", "»"), ("&", "soap"), ("dogs'", "owners")]
     assert {cut_cost(*words) for words in inside} == {TIGHT}
+
+
+def test_a_style_is_before_each_sentence() -> None:
+    assert with_style("One.", "[sad]") == "[sad] One."
+    assert with_style("One. Two!\nThree", "[sad]") == "[sad] One. [sad] Two!\n[sad] Three"
+    assert with_style("<|speaker:0|>Hi, Mr. Fox. <|speaker:1|> Oh?", "[sad]") == (
+        "<|speaker:0|>[sad] Hi, Mr. Fox. <|speaker:1|> [sad] Oh?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("style", "tag"),
+    [("", ""), (" [ ] ", ""), ("sad", "[sad]"), (" very\n[sad] ", "[very sad]"), ("so " * 40, f"[{'so ' * 26}so]")],
+)
+def test_any_description_of_a_style_becomes_one_tag(style: str, tag: str) -> None:
+    assert style_tag(style) == tag
+    assert not tag or STYLE_TAG.fullmatch(tag)
+    assert STYLE_TAG.fullmatch(style_tag("a" * 200))
+    assert len(style_tag("a" * 200)) == MAX_STYLE + 2
 
 
 def test_style_tags_stay_with_their_text() -> None:

@@ -31,9 +31,9 @@ def chunks(texts: list[str]) -> list[AudioChunk]:
     ]
 
 
-def restored(said: Respelling, style: str = "", segmentation: Segmentation = ONE) -> list[AudioChunk]:
-    speech = WrittenSpeech([said], styled=bool(style))
-    segments = segmentation.plan(style + said.spoken)
+def restored(said: Respelling, segmentation: Segmentation = ONE) -> list[AudioChunk]:
+    speech = WrittenSpeech([said])
+    segments = segmentation.plan(said.spoken)
     return [speech.restore(chunk) for chunk in chunks([segment.text for segment in segments])]
 
 
@@ -50,14 +50,13 @@ def restored(said: Respelling, style: str = "", segmentation: Segmentation = ONE
     ],
 )
 def test_segments_and_words_are_as_written(text: str, segments: list[str]) -> None:
-    for style in ("", "[sad and slow] "):
-        told = restored(respell(text, ENTRIES, "en", phones=True), style)
-        assert [chunk.text for chunk in told] == segments
-        for chunk in told:
-            for word in chunk.words:
-                assert chunk.text[word.offset :].startswith(word.text)
-            assert [word.start for word in chunk.words[1:]] == pytest.approx([word.end for word in chunk.words[:-1]])
-            assert [word.text for word in chunk.words] == [chunk.text[a:b] for a, b in word_spans(chunk.text)]
+    told = restored(respell(text, ENTRIES, "en", phones=True))
+    assert [chunk.text for chunk in told] == segments
+    for chunk in told:
+        for word in chunk.words:
+            assert chunk.text[word.offset :].startswith(word.text)
+        assert [word.start for word in chunk.words[1:]] == pytest.approx([word.end for word in chunk.words[:-1]])
+        assert [word.text for word in chunk.words] == [chunk.text[a:b] for a, b in word_spans(chunk.text)]
 
 
 def test_words_of_one_respelling_share_its_time() -> None:
@@ -84,9 +83,8 @@ def test_repeated_segment_is_the_same() -> None:
 
 def test_growing_text_is_told_as_it_was_taken() -> None:
     text = GrowingText(ONE)
-    text.prefix = "[sad] "
     text.respell = lambda piece: respell(piece, ENTRIES)
-    speech = WrittenSpeech(text.taken, styled=True)
+    speech = WrittenSpeech(text.taken)
     said, told = [], []
     for piece in ("… ", "We use AWS. Ngu", "yen is", " here, in New York. AWS. ", "The end."):
         text.append(piece)
@@ -96,7 +94,7 @@ def test_growing_text_is_told_as_it_was_taken() -> None:
     text.finish()
     said += [segment.text for segment in text.take()]
     told.append(speech.restore(chunks(said)[-1]).text)
-    assert said == ["[sad] … We use A W S.", "Win is here, in nooyork.", "A W S.", "The end."]
+    assert said == ["… We use A W S.", "Win is here, in nooyork.", "A W S.", "The end."]
     assert told == ["… We use AWS.", "Nguyen is here, in New York.", "AWS.", "The end."]
     assert len(text) == len("… We use AWS. Nguyen is here, in New York. AWS. The end.")
 

@@ -75,6 +75,16 @@ def test_prompt_of_s1_is_interleaved(tmp_path: Path) -> None:
     assert second.generated_ranges == ((len(prompt.columns[0]) - 1, len(prompt.columns[0]) + 2),)
 
 
+def test_a_style_is_before_each_sentence_of_all_turns(miniature: DualAR) -> None:
+    builder = PromptBuilder(miniature.tokenizer, miniature.config.num_codebooks)
+    plain, styled = (builder.conversation(PromptVoice(style=style), 256, 128) for style in ("", "[sad]"))
+    codes = torch.zeros(miniature.config.num_codebooks, 5, dtype=torch.long)
+    for said, written in (("Yes. No.", "[sad] Yes. [sad] No."), ("Oh.", "[sad] Oh.")):
+        assert torch.equal(styled.begin_turn(said, 30)[0].columns, plain.begin_turn(written, 30)[0].columns)
+        styled.append(said, codes)
+        plain.append(written, codes)
+
+
 def test_style_tags_of_s1_are_in_parentheses(tmp_path: Path) -> None:
     for name, data in flat_release().items():
         (tmp_path / name).write_bytes(data)
