@@ -37,8 +37,7 @@ def _show_version(asked: bool) -> None:
 Model = Annotated[
     str,
     typer.Option(
-        envvar="REPRISE_MODEL",
-        help="“bundled”, a folder with a release, or a Hub id such as fishaudio/s2-pro.",
+        envvar="REPRISE_MODEL", help="“bundled”, a folder with a release, or a Hub id such as fishaudio/s2-pro."
     ),
 ]
 Device = Annotated[str, typer.Option(envvar="REPRISE_DEVICE", help="auto, cpu, cuda or cuda:N.")]
@@ -47,7 +46,6 @@ Database = Annotated[
     typer.Option(
         envvar="REPRISE_DATABASE",
         help="File or PostgreSQL URL of the voice library. Default: a file in your data folder.",
-        show_default=False,
     ),
 ]
 Sounds = Annotated[
@@ -55,7 +53,6 @@ Sounds = Annotated[
     typer.Option(
         envvar="REPRISE_SOUNDS",
         help="Folder or URL (s3://BUCKET/FOLDER) for clips and takes. Default: in the database.",
-        show_default=False,
     ),
 ]
 Snapshots = Annotated[
@@ -64,7 +61,6 @@ Snapshots = Annotated[
         envvar="REPRISE_SNAPSHOTS",
         help="Folder that outlives this machine's disk: the library's SQLite file is saved there every minute, and "
         "restored from there if it is missing. Default: /data on a Space that has it, else none.",
-        show_default=False,
     ),
 ]
 Precision = Annotated[
@@ -73,7 +69,6 @@ Precision = Annotated[
         envvar="REPRISE_PRECISION",
         help="Precision of the speech model's weights. Default: bf16 on a GPU (on older ones fp16, or fp32 for "
         "Qwen3-TTS 0.6 B); on a CPU fp32, or int8 for a large model. On a GPU int8, int4 and fp8 need torchao.",
-        show_default=False,
     ),
 ]
 Graphs = Annotated[
@@ -105,7 +100,6 @@ Slots = Annotated[
         min=1,
         max=MAX_SLOTS,
         help="Maximum number of concurrent requests. Default: 4 on a CPU; 32 on a GPU, fewer if its memory is short.",
-        show_default=False,
     ),
 ]
 Cluster = Annotated[
@@ -114,12 +108,10 @@ Cluster = Annotated[
         envvar="REPRISE_CLUSTER",
         help="Speak on a Ray cluster: its address, HOST:PORT, or auto for the one of this machine, which is started "
         "where there is none. Needs ray[serve].",
-        show_default=False,
     ),
 ]
 Replicas = Annotated[
-    str,
-    typer.Option(envvar="REPRISE_REPLICAS", help="Engines on the cluster: a number, or a range such as 1-8."),
+    str, typer.Option(envvar="REPRISE_REPLICAS", help="Engines on the cluster: a number, or a range such as 1-8.")
 ]
 ReplicaGpus = Annotated[
     float | None,
@@ -127,7 +119,6 @@ ReplicaGpus = Annotated[
         envvar="REPRISE_REPLICA_GPUS",
         min=0.0,
         help="GPUs per engine; with 0.5, two share one. Default: one where the cluster has GPUs.",
-        show_default=False,
     ),
 ]
 Models = Annotated[
@@ -136,7 +127,6 @@ Models = Annotated[
         envvar="REPRISE_MODELS",
         help="A model that visitors may load, for all visitors at once; takes the same values as --model. "
         "Without --model, the first is loaded. May be given several times. Default: no choice.",
-        show_default=False,
     ),
 ]
 IdleUnload = Annotated[
@@ -163,8 +153,7 @@ Host = Annotated[
     typer.Option(envvar="REPRISE_HOST", help="Address to serve at; 0.0.0.0 for all. Default: this machine only."),
 ]
 Port = Annotated[
-    int | None,
-    typer.Option(envvar="REPRISE_PORT", min=1, max=65_535, help="Default: the first free one from 7860."),
+    int | None, typer.Option(envvar="REPRISE_PORT", min=1, max=65_535, help="Default: the first free one from 7860.")
 ]
 Share = Annotated[bool, typer.Option(envvar="REPRISE_SHARE", help="Make a public link through Gradio.")]
 Auth = Annotated[
@@ -172,8 +161,7 @@ Auth = Annotated[
     typer.Option(
         help="Who may open the page: USER:PASSWORD (at least 8 characters), or a file with such lines and nothing "
         "else, whose passwords are then replaced by their hashes. May be given several times. Otherwise "
-        "read from REPRISE_AUTH, one per line. Default: everyone.",
-        show_default=False,
+        "read from REPRISE_AUTH, one per line. Default: everyone."
     ),
 ]
 Owners = Annotated[
@@ -191,7 +179,6 @@ ClipHosts = Annotated[
         envvar="REPRISE_CLIP_HOSTS",
         help="A host from which the API may fetch clips of voices (ref_audio), such as example.org or "
         "example.org:8443. May be given several times. Default: none.",
-        show_default=False,
     ),
 ]
 AllowedHosts = Annotated[
@@ -201,7 +188,6 @@ AllowedHosts = Annotated[
         envvar="REPRISE_ALLOWED_HOSTS",
         help="A name that the page is reached by, such as voices.example.org behind a proxy. May be given several "
         "times. Default: the names of this machine, and addresses where --host lets others in.",
-        show_default=False,
     ),
 ]
 OpenBrowser = Annotated[
@@ -211,21 +197,18 @@ Version = Annotated[
     bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
 ]
 RootPath = Annotated[
-    str | None,
-    typer.Option(
-        envvar="GRADIO_ROOT_PATH", help="Where a proxy serves the page, such as /reprise.", show_default=False
-    ),
+    str | None, typer.Option(envvar="GRADIO_ROOT_PATH", help="Where a proxy serves the page, such as /reprise.")
 ]
 
 # ---- after a command
 
-ModelAfter = Annotated[str | None, typer.Option("--model", help="As before the command.", show_default=False)]
-DeviceAfter = Annotated[str | None, typer.Option("--device", help="As before the command.", show_default=False)]
-DatabaseAfter = Annotated[str | None, typer.Option("--database", help="As before the command.", show_default=False)]
+ModelAfter = Annotated[str | None, typer.Option("--model", help="As before the command.")]
+DeviceAfter = Annotated[str | None, typer.Option("--device", help="As before the command.")]
+DatabaseAfter = Annotated[str | None, typer.Option("--database", help="As before the command.")]
 
 # ---- of `speak`
 
-Text = Annotated[str, typer.Argument(help="What to say; - reads it from standard input.", show_default=False)]
+Text = Annotated[str, typer.Argument(help="What to say; - reads it from standard input.")]
 AudioOutput = Annotated[
     Path,
     typer.Option(
@@ -240,58 +223,41 @@ SpokenVoice = Annotated[
     str | None, typer.Option(help="Name of a saved voice, a sample voice or one of the model's own.")
 ]
 ReferenceClip = Annotated[
-    Path | None,
-    typer.Option(help="A clip to speak like, instead of a saved voice.", exists=True, dir_okay=False),
+    Path | None, typer.Option(help="A clip to speak like, instead of a saved voice.", exists=True, dir_okay=False)
 ]
-ReferenceTranscript = Annotated[
-    str, typer.Option(help="The words spoken in the reference, which most models need.", show_default=False)
-]
+ReferenceTranscript = Annotated[str, typer.Option(help="The words spoken in the reference, which most models need.")]
 Language = Annotated[
     str,
-    typer.Option(
-        help="Language of the text, such as de, for models that speak several. Default: left to the model.",
-        show_default=False,
-    ),
+    typer.Option(help="Language of the text, such as de, for models that speak several. Default: left to the model."),
 ]
-VoiceLanguage = Annotated[str, typer.Option("--language", help="Language of the clip, such as de.", show_default=False)]
+VoiceLanguage = Annotated[str, typer.Option("--language", help="Language of the clip, such as de.")]
 Seed = Annotated[int | None, typer.Option(help="The same seed gives the same speech. Default: a new one.")]
-Temperature = Annotated[
-    float | None, typer.Option(help="0 to 2; higher is livelier. Default: the model's own.", show_default=False)
-]
+Temperature = Annotated[float | None, typer.Option(help="0 to 2; higher is livelier. Default: the model's own.")]
 Lufs = Annotated[
     float | None,
     typer.Option(
         help="Loudness of the file in LUFS: -16 for podcasts, -20 for audio books, -23 for broadcasting. Default: as "
-        "it is spoken.",
-        show_default=False,
+        "it is spoken."
     ),
 ]
-TopP = Annotated[
-    float | None,
-    typer.Option(help="Share of likely choices kept, up to 1. Default: the model's own.", show_default=False),
-]
-TopK = Annotated[
-    int | None, typer.Option(help="How many choices are kept at most. Default: the model's own.", show_default=False)
-]
+TopP = Annotated[float | None, typer.Option(help="Share of likely choices kept, up to 1. Default: the model's own.")]
+TopK = Annotated[int | None, typer.Option(help="How many choices are kept at most. Default: the model's own.")]
 
 # ---- of `check`
 
-CheckedFile = Annotated[Path, typer.Argument(help="An audio file.", exists=True, dir_okay=False, show_default=False)]
+CheckedFile = Annotated[Path, typer.Argument(help="An audio file.", exists=True, dir_okay=False)]
 
 # ---- of `voices`
 
-Name = Annotated[str, typer.Argument(help="Name of the voice.", show_default=False)]
-NewName = Annotated[str, typer.Argument(help="Its new name.", show_default=False)]
+Name = Annotated[str, typer.Argument(help="Name of the voice.")]
+NewName = Annotated[str, typer.Argument(help="Its new name.")]
 Search = Annotated[str, typer.Argument(help="Only voices with these words in name, description, tags or language.")]
-Clip = Annotated[Path, typer.Argument(help="A clip of the voice.", exists=True, dir_okay=False, show_default=False)]
-Transcript = Annotated[
-    str, typer.Option(help="The words spoken in the clip, which most models need.", show_default=False)
-]
+Clip = Annotated[Path, typer.Argument(help="A clip of the voice.", exists=True, dir_okay=False)]
+Transcript = Annotated[str, typer.Option(help="The words spoken in the clip, which most models need.")]
 ConsentGiven = Annotated[
-    bool,
-    typer.Option("--consent", help="You are the speaker, or the speaker has agreed. Without it, you are asked."),
+    bool, typer.Option("--consent", help="You are the speaker, or the speaker has agreed. Without it, you are asked.")
 ]
-Speaker = Annotated[str, typer.Option(help="Who speaks, where the voice has another name.", show_default=False)]
+Speaker = Annotated[str, typer.Option(help="Who speaks, where the voice has another name.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 VoiceOutput = Annotated[
     Path | None,
@@ -300,33 +266,23 @@ VoiceOutput = Annotated[
         "--output",
         parser=_file_or_pipe,
         help="File to write, or - for standard output. Default: the voice's name.",
-        show_default=False,
     ),
 ]
-VoiceFile = Annotated[
-    Path,
-    typer.Argument(parser=_file_or_pipe, help="A voice file, or - for standard input.", show_default=False),
-]
+VoiceFile = Annotated[Path, typer.Argument(parser=_file_or_pipe, help="A voice file, or - for standard input.")]
 ImportedName = Annotated[str | None, typer.Option(help="Save it under another name.")]
 
 # ---- of `library`
 
-CopySource = Annotated[str, typer.Argument(metavar="FROM", help="File or PostgreSQL URL.", show_default=False)]
+CopySource = Annotated[str, typer.Argument(metavar="FROM", help="File or PostgreSQL URL.")]
 CopyTarget = Annotated[
-    str,
-    typer.Argument(metavar="TO", help="A new file, or the URL of an empty PostgreSQL database.", show_default=False),
+    str, typer.Argument(metavar="TO", help="A new file, or the URL of an empty PostgreSQL database.")
 ]
-SourceSounds = Annotated[
-    str | None, typer.Option("--from-sounds", help="Store of its sounds. Default: --sounds.", show_default=False)
-]
+SourceSounds = Annotated[str | None, typer.Option("--from-sounds", help="Store of its sounds. Default: --sounds.")]
 TargetSounds = Annotated[
-    str | None,
-    typer.Option("--to-sounds", help="Store for the sounds of the copy. Default: in the database.", show_default=False),
+    str | None, typer.Option("--to-sounds", help="Store for the sounds of the copy. Default: in the database.")
 ]
 
-ErasedOwner = Annotated[
-    str, typer.Argument(metavar="OWNER", help="As “library owners” lists it, such as user:anna.", show_default=False)
-]
+ErasedOwner = Annotated[str, typer.Argument(metavar="OWNER", help="As “library owners” lists it, such as user:anna.")]
 
 # ---- of `wyoming`
 
@@ -341,7 +297,7 @@ WyomingUri = Annotated[
 
 # ---- of `keys`
 
-KeyName = Annotated[str, typer.Argument(help="Name of the key, for the list.", show_default=False)]
+KeyName = Annotated[str, typer.Argument(help="Name of the key, for the list.")]
 KeyOwner = Annotated[
     str,
     typer.Option(
@@ -350,20 +306,14 @@ KeyOwner = Annotated[
     ),
 ]
 KeyRate = Annotated[
-    str | None,
-    typer.Option("--rate", help="Maximum rate of requests, such as 60/minute. Default: no limit.", show_default=False),
+    str | None, typer.Option("--rate", help="Maximum rate of requests, such as 60/minute. Default: no limit.")
 ]
 KeyQuota = Annotated[
     str | None,
-    typer.Option(
-        "--quota",
-        help="Maximum number of characters spoken, such as 1000000/month. Default: no limit.",
-        show_default=False,
-    ),
+    typer.Option("--quota", help="Maximum number of characters spoken, such as 1000000/month. Default: no limit."),
 ]
 KeyDays = Annotated[
-    int | None,
-    typer.Option("--days", min=1, max=36_500, help="Days until it expires. Default: never.", show_default=False),
+    int | None, typer.Option("--days", min=1, max=36_500, help="Days until it expires. Default: never.")
 ]
 KeyVoices = Annotated[
     list[str] | None,
@@ -371,6 +321,5 @@ KeyVoices = Annotated[
         "--voice",
         help="Another name of a voice, such as alloy=Anna, for clients that allow OpenAI's names only. May be given "
         "several times.",
-        show_default=False,
     ),
 ]
