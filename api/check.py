@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, File, Request, UploadFile
@@ -35,7 +36,7 @@ async def check_audio(
     request: Request, file: Annotated[UploadFile, File(description="An audio file.")]
 ) -> CheckedAudio:
     """Report whether a file's tags say that Reprise made it, and whether it carries the watermark."""
-    checked = await context_of(request).jobs.checks.run(caller_of(request), check_file, await file.read())
+    checked = await context_of(request).jobs.checks.run(caller_of(request), partial(check_file, await file.read()))
     provenance = checked.provenance
     if provenance is None:
         return CheckedAudio(tagged=False, watermark=checked.watermark)

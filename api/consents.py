@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, File, Form, Query, Request, UploadFile
@@ -82,10 +83,8 @@ async def create_consent(
 ) -> VoiceConsent:
     """Store a recording of a speaker's consent. Its id serves as the consent for new voices."""
     context, caller, sound = context_of(request), caller_of(request), await recording.read()
-    record = await context.jobs.clips.run(
-        caller, record_consent, context.app.storage, name, language, sound, owner=caller.owner
-    )
-    return _consent(record)
+    record = partial(record_consent, context.app.storage, name, language, sound, owner=caller.owner)
+    return _consent(await context.jobs.clips.run(caller, record))
 
 
 @router.get("/{consent_id}", operation_id="retrieve_voice_consent", responses=documented(404))

@@ -12,6 +12,7 @@ import binascii
 import itertools
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgpack
@@ -177,7 +178,7 @@ async def open_fish_stream(
     """Start the requested speech of a text. Raises what `open_stream` raises."""
     references = [(reference.audio, reference.text) for reference in asked.references]
     clip, transcript = (
-        await context.jobs.clips.run(caller, merge_references, references, context.app.engine.sample_rate)
+        await context.jobs.clips.run(caller, partial(merge_references, references, context.app.engine.sample_rate))
         if references
         else (None, "")
     )
@@ -213,10 +214,8 @@ async def add_reference(
     """Save a clip as a voice."""
     context, caller = context_of(request), caller_of(request)
     clip = await audio.read()
-    record = await context.jobs.voices.run(
-        caller, make_voice, context.app, id, clip, text, owner=caller.owner, consent=consent
-    )
-    return ReferenceDone(reference_id=record.name)
+    make = partial(make_voice, context.app, id, clip, text, owner=caller.owner, consent=consent)
+    return ReferenceDone(reference_id=(await context.jobs.voices.run(caller, make)).name)
 
 
 @router.post(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
@@ -97,22 +98,12 @@ async def create_voice(
     """Create a voice from a clip. A name in use is an error: nothing is overwritten."""
     context, caller = context_of(request), caller_of(request)
     clip = await audio_sample.read()
+    about = {"consent": consent, "language": language, "description": description}
+    make = partial(make_voice, context.app, name, clip, ref_text, owner=caller.owner, **about)
     try:
-        record = await context.jobs.voices.run(
-            caller,
-            make_voice,
-            context.app,
-            name,
-            clip,
-            ref_text,
-            owner=caller.owner,
-            consent=consent,
-            language=language,
-            description=description,
-        )
+        return _voice(await context.jobs.voices.run(caller, make), context)
     except TranscriptNeeded as error:
         raise InvalidInput(f"ref_text: {error}") from error
-    return _voice(record, context)
 
 
 @router.delete("/v1/audio/voices/{voice_id:name}", operation_id="delete_voice", responses=documented(403, 404))

@@ -37,25 +37,34 @@ class BoundedPool:
         self._capacity, self._per_visitor, self._full = capacity, per_visitor, full
         self._inside: Counter[str] = Counter()
 
-    async def run(self, visitor: str, work: Callable[[], T]) -> T:
-        """Run a job on a thread and return its result. visitor: any name. Raises `full`, or the job's error."""
+    async def run(self, visitor: str, work: Callable[[], T], unclaimed: Callable[[T], object] | None = None) -> T:
+        """Run a job on a thread and return its result. visitor: any name. Raises `full`, or the job's error.
+
+        unclaimed: called on the thread with the result of a job that ran when the call was cancelled.
+        """
         with self._place(visitor):
-            return await self._run(work)
+            job = self._submit(work)
+            try:
+                return await asyncio.wrap_future(job)
+            except asyncio.CancelledError:
+                if unclaimed is not None:
+                    job.add_done_callback(partial(_pass_on, unclaimed))
+                raise
 
     async def steps(self, visitor: str, work: Generator[T, None, None]) -> AsyncIterator[T]:
         """Yield the values of a generator, each computed on a thread. They must not be None. Raises as `run`."""
         with self._place(visitor):
             try:
-                while (step := await self._run(partial(next, work, None))) is not None:
+                while (step := await asyncio.wrap_future(self._submit(partial(next, work, None)))) is not None:
                     yield step
             finally:
                 with suppress(ValueError):  # cancelled during a step: the generator is still running
                     work.close()
 
-    async def _run(self, work: Callable[[], T]) -> T:
+    def _submit(self, work: Callable[[], T]) -> Future[T]:
         job = self._threads.submit(copy_context().run, work)
         _jobs.add(job)
-        return await asyncio.wrap_future(job)
+        return job
 
     @contextmanager
     def _place(self, visitor: str) -> Iterator[None]:
@@ -68,3 +77,8 @@ class BoundedPool:
             self._inside[visitor] -= 1
             if not self._inside[visitor]:
                 del self._inside[visitor]
+
+
+def _pass_on(unclaimed: Callable[[T], object], job: Future[T]) -> None:
+    if not job.cancelled() and job.exception() is None:
+        unclaimed(job.result())

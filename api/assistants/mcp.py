@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -144,19 +145,9 @@ class Tools:
         app, caller = self._context.app, _caller(call)
         async with _tool_errors():
             sound = await run_in_threadpool(_clip, clip, local=_request(call) is None)
-            record = await self._context.jobs.voices.run(
-                caller,
-                make_voice,
-                app,
-                name,
-                sound,
-                transcript,
-                owner=caller.owner,
-                consent=consent,
-                language=language,
-                description=description,
-            )
-            return _voice_info(record)
+            about = {"consent": consent, "language": language, "description": description}
+            make = partial(make_voice, app, name, sound, transcript, owner=caller.owner, **about)
+            return _voice_info(await self._context.jobs.voices.run(caller, make))
 
 
 def create_mcp(context: ApiContext) -> MCPServer:

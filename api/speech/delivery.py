@@ -8,16 +8,15 @@ data = await collect(context, stream)                      # or all at once
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from api.errors import CLIENT_GONE
@@ -92,9 +91,10 @@ async def open_stream(
         word_times=word_times,
     )
     jobs = context.jobs
+    run = partial(jobs.speeches.run, caller.owner) if voice.clip is None else partial(jobs.clips.run, caller)
     speech: MeasuredSpeech | Silence
     try:
-        speech = await _begun(jobs.speeches.run if voice.clip is None else partial(jobs.clips.run, caller), start)
+        speech = await run(start, _end_unheard)
     except InvalidText as error:
         if error.message.key != NO_WORDS or not isinstance(text, str) or not can_be_silence(text):
             raise
@@ -106,39 +106,10 @@ async def open_stream(
     return EncodedSpeech(speech, encoder, Usage(len(text)), max_frames=max_frames, as_whole=as_whole)
 
 
-async def _begun(
-    run: Callable[[Callable[[], MeasuredSpeech]], Coroutine[Any, Any, MeasuredSpeech]],
-    start: Callable[[], MeasuredSpeech],
-) -> MeasuredSpeech:
-    """Start a speech on a thread. run: calls a function there.
-
-    If this is cancelled, a start that waits for its thread is dropped, and the speech of one that runs is ended when it
-    begins.
-    """
-    turn = Lock()  # taken once: by the start, or to drop it
-
-    def begin() -> MeasuredSpeech:
-        if not turn.acquire(blocking=False):
-            raise ClientDisconnect
-        return start()
-
-    starting = asyncio.ensure_future(run(begin))
-    try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        if turn.acquire(blocking=False):
-            starting.cancel()
-        else:
-            starting.add_done_callback(_end_unheard)
-        raise
-
-
-def _end_unheard(starting: asyncio.Future[MeasuredSpeech]) -> None:
+def _end_unheard(speech: MeasuredSpeech) -> None:
     """End and count a speech whose client left before it began."""
-    if not starting.cancelled() and starting.exception() is None:
-        speech = starting.result()
-        speech.front_end = "api"
-        speech.close()
+    speech.front_end = "api"
+    speech.close()
 
 
 def _encoder(
