@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.audio import AudioFormat, encode_audio, to_int16
-from storage.repositories.takes import NewTake, TimedWord
 from studio.words.written_words import WrittenWords
 
 if TYPE_CHECKING:
-    from engine.engine import SpeakOptions
-    from engine.outputs import AudioChunk, SpeechResult
+    from engine.outputs import AudioChunk
+    from storage.repositories.takes import TimedWord
     from studio.provenance.provenance import Provenance
     from studio.provenance.watermark import Watermark
 
@@ -32,7 +31,7 @@ class TakeBuffer:
 
     def __init__(self, sample_rate: int, watermark: Watermark | None = None, *, text: str = "") -> None:
         """watermark: for encoded files; the samples of chunks are not marked. text: as written."""
-        self.sample_rate, self._watermark, self._text = sample_rate, watermark, text
+        self.sample_rate, self._watermark = sample_rate, watermark
         self.words: list[TimedWord] = []
         self._written = WrittenWords(text)
         self._chunks: list[NDArray[np.int16]] = []
@@ -65,36 +64,6 @@ class TakeBuffer:
         if self._watermark:
             samples = self._watermark.mark(samples, self.sample_rate)
         return encode_audio(samples, self.sample_rate, format, provenance.tags() if provenance else None)
-
-    def finish(
-        self,
-        result: SpeechResult | None,
-        *,
-        voice_name: str,
-        voice_id: str | None,
-        options: SpeakOptions,
-        seed: int,
-        model: str,
-        stop_reason: str = "",
-    ) -> NewTake:
-        """Return the take for storage. stop_reason: of a take without a result. Raises InvalidInput."""
-        return NewTake(
-            text=self._text,
-            audio=self.encode("flac"),
-            duration=self.seconds,
-            seed=seed,
-            voice_name=voice_name,
-            voice_id=voice_id,
-            settings={
-                **{name: getattr(options, name) for name in SAMPLING_SETTINGS},
-                **({LANGUAGE: options.language} if options.language else {}),
-            },
-            model=model,
-            stop_reason=result.stop_reason if result else stop_reason,
-            real_time_factor=result.real_time_factor if result else None,
-            first_audio=result.first_audio if result else None,
-            words=tuple(self.words),
-        )
 
     def _truncate(self, length: int) -> None:
         while self._chunks and self.length - len(self._chunks[-1]) >= length:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from engine.engine import SpeakOptions
 from engine.errors import VoiceNotFound
 from engine.text import with_paragraph_pauses
+from storage.repositories.takes import NewTake
 from studio.pronunciation import respell_for_owner
 from studio.takes.buffer import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS, TakeBuffer
 from studio.voices.available_voices import AvailableVoices
@@ -15,7 +16,7 @@ from studio.voices.available_voices import AvailableVoices
 if TYPE_CHECKING:
     from engine.outputs import SpeechResult
     from storage import Storage
-    from storage.repositories.takes import NewTake, TakeRecord
+    from storage.repositories.takes import TakeRecord
     from studio.engines.measured_speech import MeasuredSpeech
     from studio.engines.model_manager import ModelManager
     from studio.provenance.watermark import Watermark
@@ -55,17 +56,25 @@ class UnfinishedTake:
 
     def finish(self, model: str, result: SpeechResult | None, stop_reason: str = "") -> NewTake:
         """Return the take for storage. stop_reason: of a take without a result. Raises InvalidInput."""
-        spoken = self.buffer.finish(
-            result,
-            voice_name=self.voice,
-            voice_id=self.request.voice_id,
-            options=self.request.options,
+        request, buffer = self.request, self.buffer
+        given: dict[str, str | float] = {LANGUAGE: request.options.language, PARAGRAPH_PAUSE: request.paragraph_pause}
+        return NewTake(
+            text=request.text,
+            audio=buffer.encode("flac"),
+            duration=buffer.seconds,
             seed=self.speech.seed,
+            voice_name=self.voice,
+            voice_id=request.voice_id,
+            settings={
+                **{name: getattr(request.options, name) for name in SAMPLING_SETTINGS},
+                **{name: value for name, value in given.items() if value},
+            },
             model=model,
-            stop_reason=stop_reason,
+            stop_reason=result.stop_reason if result else stop_reason,
+            real_time_factor=result.real_time_factor if result else None,
+            first_audio=result.first_audio if result else None,
+            words=tuple(buffer.words),
         )
-        pause = self.request.paragraph_pause
-        return replace(spoken, settings={**spoken.settings, PARAGRAPH_PAUSE: pause}) if pause else spoken
 
 
 class TakeStarter:

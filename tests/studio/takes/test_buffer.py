@@ -1,5 +1,6 @@
 import io
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from engine.engine import SpeakOptions
 from engine.errors import InvalidOption
 from engine.outputs import AudioChunk, WordTime
 from studio.takes.buffer import TakeBuffer
+from studio.takes.requests import TakeRequest, UnfinishedTake
 
 
 def chunk(samples: np.ndarray, start: int) -> AudioChunk:
@@ -50,9 +52,10 @@ def test_flac_and_unknown_formats() -> None:
 
 
 def test_finished_take_has_word_times() -> None:
-    take = TakeBuffer(22_050, text="Learn SQL.")
-    take.add(chunk(np.ones(22_050) / 2, 0))
+    buffer = TakeBuffer(22_050, text="Learn SQL.")
+    buffer.add(chunk(np.ones(22_050) / 2, 0))
     words = (WordTime("Learn", 0.1, 0.4, 0, 0), WordTime("sequel.", 0.4, 0.9, 0, 6))
-    take.add(replace(chunk(np.zeros(0), 22_050), words=words))
-    spoken = take.finish(None, voice_name="A", voice_id=None, options=SpeakOptions(), seed=1, model="m")
+    buffer.add(replace(chunk(np.zeros(0), 22_050), words=words))
+    request, speech = TakeRequest("Learn SQL.", "f" * 32, SpeakOptions()), SimpleNamespace(seed=1)
+    spoken = UnfinishedTake(request, "A", speech, buffer).finish("m", None)  # type: ignore[arg-type]
     assert (spoken.text, spoken.words) == ("Learn SQL.", ((0, 5, 0.1, 0.4), (6, 10, 0.4, 0.9)))
