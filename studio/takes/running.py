@@ -6,22 +6,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from engine.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from studio.engines.measured_speech import MeasuredSpeech
+
 TakeStop = Literal["cancelled", "disconnected"]  # stopped by the listener; stopped because the listener is gone
-
-
-class CancellableSpeech(Protocol):
-    """The part of a speech that this module uses."""
-
-    @property
-    def queue_position(self) -> int | None:
-        """Number of turns before its next one; None when it does not wait."""
-
-    def cancel(self) -> None:
-        """Stop within one frame, from any thread."""
 
 
 @dataclass(eq=False)
@@ -29,7 +21,7 @@ class RunningTake:
     """A take being generated. stopped: why it was first stopped; None if it was not."""
 
     session: str
-    speech: CancellableSpeech | None = None
+    speech: MeasuredSpeech | None = None
     stopped: TakeStop | None = None
 
 
@@ -56,7 +48,7 @@ class RunningTakes:
             with self._lock:
                 del self._takes[ticket]
 
-    def attach(self, ticket: str, speech: CancellableSpeech) -> None:
+    def attach(self, ticket: str, speech: MeasuredSpeech) -> None:
         """Attach the speech of a registered take. It is cancelled at once if the take was stopped meanwhile."""
         with self._lock:
             take = self._takes[ticket]
