@@ -13,8 +13,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
-import secrets
 import time
 import unicodedata
 from collections.abc import Mapping
@@ -24,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from itsdangerous import BadSignature, Signer
 
 from engine.errors import InvalidInput, InvalidOption
+from storage.validation import is_id, new_id
 from storage.voices.library import LOCAL
 from web.http.hosts import IS_LOCAL, is_loopback
 from web.identity.addresses import client_address
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
 OwnerMode = Literal["hub", "user", "machine", "local", "browser"]
 OWNER_MODE_OPTIONS = ("auto", "local", "browser")
-ID_BYTES = 16
-_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -121,7 +118,7 @@ class OwnerResolver:
         try:
             return OwnerToken(self._browser(token), str(token))
         except InvalidInput:
-            fresh = self._signer.sign(secrets.token_hex(ID_BYTES)).decode()
+            fresh = self._signer.sign(new_id()).decode()
             return OwnerToken(self._browser(fresh), fresh, rejected=bool(token))
 
     def alias(self, owner: Owner) -> str:
@@ -150,7 +147,7 @@ class OwnerResolver:
             name = self._signer.unsign(token).decode() if isinstance(token, str) else ""
         except (BadSignature, UnicodeError):
             name = ""
-        if not _ID.fullmatch(name):
+        if not is_id(name):
             raise InvalidInput("owner.invalid")
         return Owner("browser", name)
 

@@ -10,18 +10,17 @@ search = parse_payload(Search, text=text, voice=id)   # values of inputs
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, WrapValidator
 
 from engine.errors import InvalidInput
+from storage.validation import is_id
 
 if TYPE_CHECKING:
     from pydantic import ValidatorFunctionWrapHandler
 
 MAX_IDS = 40  # as in takes.js
-_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class UnexpectedPayload(InvalidInput):
@@ -67,7 +66,7 @@ def default_if_invalid(default: Any) -> WrapValidator:
 
 def _ids(value: Any) -> list[str]:
     ids = value if isinstance(value, list) else []
-    return [each for each in ids if isinstance(each, str) and _ID.fullmatch(each)][:MAX_IDS]
+    return [each for each in ids if isinstance(each, str) and is_id(each)][:MAX_IDS]
 
 
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]

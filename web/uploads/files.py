@@ -10,8 +10,8 @@ from typing import Annotated
 from pydantic import ConfigDict, StringConstraints, ValidationError
 
 from engine.errors import InvalidInput
+from storage.validation import is_id
 from web.ui.payloads import Payload, UnexpectedPayload, default_if_invalid
-from web.uploads.folder_names import is_folder_name
 
 MAX_UPLOAD_MB = 50
 MAX_FILE_NAME = 200  # characters
@@ -40,7 +40,7 @@ def uploaded_path(value: object, folder: str | Path) -> Path | None:
     try:
         resolved = Path(upload.path).resolve()
         own = resolved.parent
-        there = own.parent == Path(folder).resolve() and is_folder_name(own.name) and resolved.is_file()
+        there = own.parent == Path(folder).resolve() and is_id(own.name) and resolved.is_file()
     except OSError:  # an invalid file name
         there = False
     if not there:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.messages import UserMessage
+from storage.validation import new_id
 from studio.file_names import safe_file_name
-from web.uploads.folder_names import new_folder_name
 
 KEPT, KEPT_OF_ONE = 2 << 30, 300 << 20  # bytes: in all, per address
 FILES_OF_ONE = 250
@@ -43,7 +43,7 @@ class UploadStore:
 
     def keep(self, file: BinaryIO, name: str, address: str) -> Path:
         """Store a complete file under its name. Raises OSError, leaving no file."""
-        folder = self._folder / new_folder_name()
+        folder = self._folder / new_id()
         path = folder / safe_file_name(name).encode()[-MAX_NAME:].decode(errors="ignore")  # keeps the suffix
         folder.mkdir(mode=0o700)
         try:
