@@ -20,7 +20,7 @@ from __future__ import annotations
 import base64
 import logging
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -143,23 +143,12 @@ class SpeakHandlers:
         card = voice_card_view(voice, owner, self._context.links, self._context.texts(request)) if voice else None
         return card, writing_hints(self._context.engine, voice)
 
-    def speak(
-        self,
-        text: Any,
-        voice_id: Any,
-        seed: Any,
-        temperature: Any,
-        top_p: Any,
-        top_k: Any,
-        paragraph_pause: Any,
-        language: Any,
-        model: Any,
-        token: Any,
-        ticket: Any,
-        request: gr.Request,
-    ) -> Generator[Message, None, None]:
-        """Yield the messages of one take. Never raises: errors become the status of the last message."""
-        form = _form(text, voice_id, seed, temperature, top_p, top_k, paragraph_pause, language, model)
+    def speak(self, request: gr.Request, *inputs: Any) -> Generator[Message, None, None]:
+        """Yield the messages of one take. Never raises: errors become the status of the last message.
+
+        inputs: those of `parse_request`, the owner's token, and the ticket.
+        """
+        *form, token, ticket = inputs
 
         def take_request(_owner: str, texts: Texts) -> TakeRequest:
             return parse_request(form, self._context.engine, texts)
@@ -167,30 +156,17 @@ class SpeakHandlers:
         own = parse_payload(TakeTicket, ticket=ticket).ticket
         yield from self._numbered(own, self._generate(take_request, token, own, request))
 
-    def speak_more(
-        self,
-        text: Any,
-        voice_id: Any,
-        seed: Any,
-        temperature: Any,
-        top_p: Any,
-        top_k: Any,
-        paragraph_pause: Any,
-        language: Any,
-        model: Any,
-        token: Any,
-        request: gr.Request,
-        event: gr.EventData,
-    ) -> list[tuple[str, Iterator[Message]]]:
+    def speak_more(self, request: gr.Request, event: gr.EventData, *inputs: Any) -> list[tuple[str, Iterator[Message]]]:
         """Return the tickets and messages of further takes of a text, each with its own seed.
 
+        inputs: those of `parse_request`, and the owner's token.
         A given seed is used for the first take; further takes use the following seeds. Empty for an unexpected payload.
         """
         try:
             tickets = parse_payload(FurtherTakes, event).tickets
         except UnexpectedPayload:
             return []
-        form = _form(text, voice_id, seed, temperature, top_p, top_k, paragraph_pause, language, model)
+        *form, token = inputs
 
         def asked(number: int) -> Callable[[str, Texts], TakeRequest]:
             def take_request(_owner: str, texts: Texts) -> TakeRequest:
@@ -358,17 +334,13 @@ def check_text(text: Any, texts: Texts) -> str:
     return text
 
 
-def _form(text: Any, voice_id: Any, *settings: Any) -> dict[str, Any]:
-    """Return the inputs of the Speak tab by name. settings: in the order of `NAMES`."""
-    return {"text": text, "voice": voice_id, **dict(zip(NAMES, settings, strict=True))}
-
-
-def parse_request(form: dict[str, Any], engine: ModelManager, texts: Texts) -> TakeRequest:
+def parse_request(form: Sequence[Any], engine: ModelManager, texts: Texts) -> TakeRequest:
     """Parse the inputs of the Speak tab into a take request. Raises InvalidInput, InvalidOption.
 
+    form: text, voice, and the settings in the order of `NAMES`.
     If the settings were made for another model, the defaults of the loaded model are used instead, with the same seed.
     """
-    sent = parse_payload(SpeakForm, **form)
+    sent = parse_payload(SpeakForm, **dict(zip(("text", "voice", *NAMES), form, strict=True)))
     options = parse_options(sent.seed, sent.temperature, sent.top_p, sent.top_k, texts)
     if sent.model == public_name(engine.name):
         options = replace(options, language=sent.language)

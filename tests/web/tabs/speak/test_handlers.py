@@ -43,7 +43,7 @@ def anna(library: VoiceLibrary) -> str:
 def messages(
     speaking: SpeakHandlers, text: Any, voice_id: Any, ticket: Any = "t", settings: Any = SETTINGS
 ) -> Iterator[dict]:
-    return speaking.speak(text, voice_id, *settings, None, ticket, None)  # type: ignore[arg-type]
+    return speaking.speak(None, text, voice_id, *settings, None, ticket)  # type: ignore[arg-type]
 
 
 def received(sent: list[dict[str, Any]]) -> np.ndarray:
