@@ -20,7 +20,6 @@ from api.operators.metrics import MetricsMiddleware
 from api.request_ids import RequestIdMiddleware
 from api.speech import batch, create, live, transcription
 from engine import __version__
-from studio.access import Access
 from studio.packages import MCP, has_package
 
 if TYPE_CHECKING:
@@ -57,8 +56,7 @@ def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] 
     is_local: whether a request came from a program on this machine, not from another site's page. clip_hosts: names of
     hosts that clips may be fetched from.
     """
-    access = Access(app.storage.keys)
-    context = ApiContext.create(app, access, clip_hosts)
+    context = ApiContext.create(app, clip_hosts)
     api = FastAPI(
         title="Reprise",
         version=__version__,
@@ -78,7 +76,9 @@ def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] 
     api.mount(GRADIO, _GradioEndpoints(context))
     api.router.routes.append(WebSocketRoute("/{path:path}", _no_web_socket))
     return _with_plain_slashes(
-        _head_like_get(RequestIdMiddleware(MetricsMiddleware(AccessMiddleware(api, access, is_local), context.metrics)))
+        _head_like_get(
+            RequestIdMiddleware(MetricsMiddleware(AccessMiddleware(api, context.access, is_local), context.metrics))
+        )
     )
 
 

@@ -41,11 +41,9 @@ class ApiContext:
     started: int = field(default_factory=lambda: int(time.time()))
 
     @classmethod
-    def create(cls, app: AppContext, access: Access | None = None, clip_hosts: Iterable[str] = ()) -> ApiContext:
-        """Create it from an application's services. access: checks callers; a new one by default. clip_hosts: hosts
-        that clips may be fetched from.
-        """
-        access = access or Access(app.storage.keys)
+    def create(cls, app: AppContext, clip_hosts: Iterable[str] = ()) -> ApiContext:
+        """Create it from an application's services. clip_hosts: hosts that clips may be fetched from."""
+        access = Access(app.storage.keys)
         return cls(app, access, SpeechService(app, access), Metrics(app.engine), ClipSource(clip_hosts))
 
     @property

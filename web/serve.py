@@ -272,16 +272,7 @@ def create_context(
     from web.identity.owners import OwnerResolver, owner_mode
 
     return WebContext(
-        app.engine,
-        app.storage,
-        app.takes,
-        app.running,
-        app.take_starter,
-        app.script_runner,
-        app.recognition,
-        app.proof_runner,
-        app.take_proofs,
-        watermark=app.watermark,
+        **vars(app),
         owners=OwnerResolver(owner_mode(owners, deployment), app.storage.voices.secret(SIGNING)),
         links=create_links(app, deployment.root_path, translations),
         translations=translations,

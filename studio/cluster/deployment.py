@@ -150,7 +150,6 @@ def application(settings: DeploymentSettings) -> Application:
     # Serve's own processes then need no code of Reprise.
     ray.cloudpickle.register_pickle_by_value(router)
     ray.cloudpickle.register_pickle_by_value(autoscaling)
-    settings = _with_gpus(settings)
     slots = settings.engine.slots or (GPU_SLOTS if settings.gpus else CPU_SLOTS)
     least, most = settings.replicas
     deployment = serve.deployment(EngineReplica).options(

@@ -30,7 +30,7 @@ from web.http.hosts import IS_LOCAL, AllowedHosts, is_local_request, is_loopback
 from web.http.language import with_chosen_language
 from web.http.origins import is_cross_origin, is_navigation
 from web.http.request_body import BodyRejected, Disconnected, read_body, replay_body
-from web.http.responses import error_response, retry_later_response
+from web.http.responses import error_response
 from web.http.routes import AllowedRoutes, RouteKind
 from web.http.startup_token import TOKEN_PARAMETER, StartupToken
 from web.http.static_cache import StaticCache
@@ -140,7 +140,7 @@ class Gate:
         try:
             await self._forward(kind, client_address(HTTPConnection(scope)), scope, receive, send)
         except TooManyCalls:
-            await retry_later_response(429, CROWDED, headers, 1)(scope, receive, send)
+            await error_response(429, CROWDED, headers, {"Retry-After": "1"})(scope, receive, send)
         except CallRejected as error:
             await error_response(error.status, str(error), headers)(scope, receive, send)
         except BodyRejected as error:

@@ -14,8 +14,3 @@ def error_response(status: int, sentence: str, headers: Headers, more: Mapping[s
     if "text/html" in headers.get("accept", ""):
         return PlainTextResponse(sentence, status, extra)
     return JSONResponse({"detail": sentence, "error": sentence}, status, extra)  # Gradio's client shows `error`
-
-
-def retry_later_response(status: int, sentence: str, headers: Headers, seconds: float) -> Response:
-    """Return an error response with a Retry-After header."""
-    return error_response(status, sentence, headers, {"Retry-After": str(max(1, round(seconds)))})

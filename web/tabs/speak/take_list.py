@@ -56,14 +56,14 @@ class TakeListHandlers:
     @skip_on_error(1)
     def list_takes(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
         """Output: list, with new links."""
-        return self._list(self._context.owner(token, request), parse_payload(ShownTakes, event).ids)
+        return list_value(self._context, self._context.owner(token, request), parse_payload(ShownTakes, event).ids)
 
     def star_take(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
         """Outputs: list, notice, change broadcast."""
         try:
             owner, star = self._context.owner(token, request), parse_payload(TakeStar, event)
             self._context.takes.star(star.id, star.starred, owner=owner.key)
-            return self._list(owner, star.ids), "", broadcast_change("history")
+            return list_value(self._context, owner, star.ids), "", broadcast_change("history")
         except Exception as error:
             return self._failure(error, request)
 
@@ -73,7 +73,7 @@ class TakeListHandlers:
             owner, deletion = self._context.owner(token, request), parse_payload(TakeDeletion, event)
             self._context.takes.delete(deletion.id, owner=owner.key)
             self._context.take_proofs.forget(owner.key, deletion.id)
-            return self._list(owner, deletion.ids), "", broadcast_change("history")
+            return list_value(self._context, owner, deletion.ids), "", broadcast_change("history")
         except Exception as error:
             return self._failure(error, request)
 
@@ -85,9 +85,6 @@ class TakeListHandlers:
     def _failure(self, error: Exception, request: gr.Request) -> Updates:
         message = notice(error_message(error, self._context.texts(request)), "bad")
         return gr.skip(), message, broadcast_change("history")
-
-    def _list(self, owner: Owner, ids: Ids) -> dict[str, Any]:
-        return list_value(self._context, owner, ids)
 
 
 def list_value(context: WebContext, owner: Owner, ids: Ids) -> dict[str, Any]:
