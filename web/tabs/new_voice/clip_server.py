@@ -79,16 +79,9 @@ class ClipServer:
         return {"seconds": len(recording.samples) / recording.sample_rate, "peaks": peaks(recording)}
 
     def examine_clip(self, value: Any, texts: Texts) -> Answer:
-        """Return `verdict`, `light`, `rows`, `best` and `speech_seconds`: the doctor's report on the selected part."""
+        """Return the doctor's report on the selected part, as `views.examine_part` does."""
         clip = self._clip(value)
-        found = views.examine_part(clip.recording(), clip.start, texts)
-        return {
-            "verdict": texts(f"doctor.verdict_{found.light}"),
-            "light": found.light,
-            "rows": found.rows,
-            "best": found.best,
-            "speech_seconds": found.speech_seconds,
-        }
+        return views.examine_part(clip.recording(), clip.start, texts)
 
     def check_words(self, value: Any, texts: Texts) -> Answer:
         """Return `row`: whether the number of `words` fits `speech_seconds` seconds of speech."""

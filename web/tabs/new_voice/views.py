@@ -31,27 +31,21 @@ class FormError:
     field: str
 
 
-@dataclass(frozen=True)
-class Examination:
-    """The doctor's report on a part of a clip.
+def examine_part(part: Recording, start: float, texts: Texts) -> dict[str, Any]:
+    """Examine a part of a clip; return the doctor's report. start: of the part, in seconds.
 
-    rows: one per finding. light: the worst of them. best: start and end of the best 8 to 15 s, None if there is less
-    speech. speech_seconds: seconds of speech.
+    rows: one per finding. light: the worst of them. verdict: a sentence about it. best: start and end of the best 8 to
+    15 s, None if there is less speech. speech_seconds: seconds of speech. Times are relative to the file.
     """
-
-    rows: list[Row]
-    light: str
-    best: tuple[float, float] | None
-    speech_seconds: float
-
-
-def examine_part(part: Recording, start: float, texts: Texts) -> Examination:
-    """Examine a part of a clip. start: of the part, in seconds. Returned times are relative to the file."""
     report = examine(part.samples.numpy(), part.sample_rate)
     parts = {fix: _shift(span, start) for fix, span in report.parts.items()}
-    rows = [_row(finding, texts, parts) for finding in report.findings]
-    best = report.best and _shift(report.best, start)
-    return Examination(rows, report.light, best, report.speech_seconds)
+    return {
+        "verdict": texts(f"doctor.verdict_{report.light}"),
+        "light": report.light,
+        "rows": [_row(finding, texts, parts) for finding in report.findings],
+        "best": report.best and _shift(report.best, start),
+        "speech_seconds": report.speech_seconds,
+    }
 
 
 def compare_transcript(transcript: str, spoken: float, texts: Texts) -> Row:

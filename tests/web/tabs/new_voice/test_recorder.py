@@ -470,9 +470,9 @@ def test_best_part_is_chosen_and_words_written_before_a_later_change_are_pointed
 
 
 def test_all_of_many_files_are_examined(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    examine, all_added, examined = views.examine_part, threading.Event(), list[views.Examination]()
+    examine, all_added, examined = views.examine_part, threading.Event(), list[dict[str, Any]]()
 
-    def hold_and_examine(*part: Any) -> views.Examination:
+    def hold_and_examine(*part: Any) -> dict[str, Any]:
         all_added.wait(30)
         examined.append(examine(*part))
         return examined[-1]
