@@ -16,6 +16,7 @@ from storage.repositories.takes import NewTake, TakeRecord
 from studio.tracebacks import describe_error
 
 if TYPE_CHECKING:
+    from storage.history import History
     from storage.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -153,31 +154,19 @@ class TakeStore:
 
     def get(self, take_id: str, *, owner: str) -> TakeRecord:
         """Return the record of a take. Raises TakeNotFound, as do the following methods."""
-        try:
-            return self._temporary.get(take_id, owner=owner)
-        except TakeNotFound:
-            return self._storage.history.get(take_id, owner=owner)
+        return self._place(take_id, owner).get(take_id, owner=owner)
 
     def audio(self, take_id: str, *, owner: str) -> bytes:
         """Return the audio of a take as FLAC."""
-        try:
-            return self._temporary.audio(take_id, owner=owner)
-        except TakeNotFound:
-            return self._storage.history.audio(take_id, owner=owner)
+        return self._place(take_id, owner).audio(take_id, owner=owner)
 
     def star(self, take_id: str, starred: bool, *, owner: str) -> TakeRecord:
         """Set or remove the star."""
-        try:
-            return self._temporary.star(take_id, starred, owner=owner)
-        except TakeNotFound:
-            return self._storage.history.star(take_id, starred, owner=owner)
+        return self._place(take_id, owner).star(take_id, starred, owner=owner)
 
     def delete(self, take_id: str, *, owner: str) -> None:
         """Delete a take."""
-        try:
-            self._temporary.delete(take_id, owner=owner)
-        except TakeNotFound:
-            self._storage.history.delete(take_id, owner=owner)
+        self._place(take_id, owner).delete(take_id, owner=owner)
 
     def delete_owner(self, owner: str) -> None:
         """Delete an owner's takes in memory, after all their data was deleted from storage."""
@@ -188,6 +177,13 @@ class TakeStore:
         for owner, deletion_token in self._temporary.deletion_tokens():
             if self._storage.deleted_since(deletion_token, owner=owner):
                 self._temporary.delete_owner(owner, deletion_token)
+
+    def _place(self, take_id: str, owner: str) -> TemporaryTakes | History:
+        """Return where a take is: in memory, else in the history."""
+        with suppress(TakeNotFound):
+            self._temporary.get(take_id, owner=owner)
+            return self._temporary
+        return self._storage.history
 
 
 def _record(take: NewTake, owner: str) -> TakeRecord:
