@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, CursorResult, case, delete, or_, select, update
+from sqlalchemy import ColumnElement, case, delete, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -19,6 +19,7 @@ from engine.errors import InvalidName, KeyNotFound, NameTaken, VoiceNotFound
 from engine.voice import clean_name
 from storage.models import ApiKeyRow
 from storage.repositories.voices.voices import record_by_name
+from storage.statements import changed_rows
 from storage.validation import new_id, settings_from_json, settings_to_json
 
 PREFIX = "rp-"
@@ -117,9 +118,7 @@ def any_key(*, session: Session) -> bool:
 
 def revoke(*, session: Session, name: str) -> None:
     """Delete a key. Raises KeyNotFound."""
-    done = session.execute(delete(ApiKeyRow).where(ApiKeyRow.name == name))
-    assert isinstance(done, CursorResult)
-    if not done.rowcount:
+    if not changed_rows(session, delete(ApiKeyRow).where(ApiKeyRow.name == name)):
         raise KeyNotFound(f"There is no key “{name}”.")
 
 
@@ -130,13 +129,8 @@ def spend(*, session: Session, key_id: str, characters: int, now: datetime) -> b
         return row is not None
     period = _period(now, row.quota_seconds)
     before = case((ApiKeyRow.period == period, ApiKeyRow.used), else_=max(0, -characters))
-    done = session.execute(
-        update(ApiKeyRow)
-        .where(ApiKeyRow.id == key_id, before + characters <= ApiKeyRow.quota)
-        .values(used=before + characters, period=period)
-    )
-    assert isinstance(done, CursorResult)
-    return done.rowcount > 0
+    allowed = update(ApiKeyRow).where(ApiKeyRow.id == key_id, before + characters <= ApiKeyRow.quota)
+    return changed_rows(session, allowed.values(used=before + characters, period=period)) > 0
 
 
 def remove_all(*, session: Session, owner: str) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from engine.errors import OwnerDeleted
 from storage.models import OwnerDeletionRow
-from storage.upserting import put_row
+from storage.statements import put_row
 from storage.validation import new_id
 
 KEPT = timedelta(days=2)  # nothing is made for longer

@@ -15,6 +15,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from engine.errors import DatabaseUnavailable
 from storage.models import ConsentRecordingRow, ReferenceRow, StoredObjectRow, TakeAudioRow
 from storage.object_store import StoredSound
+from storage.statements import changed_rows
 
 REFERRING: tuple[InstrumentedAttribute[str | None], ...] = (
     ReferenceRow.object,
@@ -36,8 +37,7 @@ def keep(*, session: Session, sounds: Iterable[StoredSound]) -> None:
     for sound in sounds:
         if sound.object is not None:
             kept = update(StoredObjectRow).where(StoredObjectRow.name == sound.object)
-            kept = kept.values(kept=True, size=sound.size)
-            if session.scalar(kept.returning(StoredObjectRow.name)) is None:
+            if not changed_rows(session, kept.values(kept=True, size=sound.size)):
                 detail = f"The object {sound.object} was deleted before it was referred to."
                 raise DatabaseUnavailable("database.store_failed", detail=detail)
 

@@ -20,6 +20,7 @@ from storage.repositories import stored_objects
 from storage.repositories.folding import search_fold
 from storage.repositories.owner_settings import RETENTION_DAYS
 from storage.repositories.voices.usage import count_use
+from storage.statements import changed_rows
 from storage.validation import (
     Settings,
     check_number,
@@ -186,29 +187,26 @@ def page(
     if voice_id is not None:
         wanted.append(TakeRow.voice_id == voice_id)
     total = session.scalar(select(func.count()).select_from(TakeRow).where(*wanted)) or 0
-    found = session.execute(_newest_first().where(*wanted).offset(skip).limit(limit))
-    return HistoryPage(tuple(_record(row, script_id) for row, script_id in found), total)
+    return HistoryPage(tuple(_records(session, _newest_first().where(*wanted).offset(skip).limit(limit))), total)
 
 
 def record(*, session: Session, take_id: str, owner: str) -> TakeRecord:
     """Return one take. Raises TakeNotFound, also for another owner's."""
-    found = session.execute(_newest_first().where(*_one(take_id, owner))).first()
-    if found is None:
+    found = _records(session, _newest_first().where(*_one(take_id, owner)))
+    if not found:
         raise TakeNotFound("take.gone")
-    row, script_id = found
-    return _record(row, script_id)
+    return found[0]
 
 
 def of_card(*, session: Session, card_id: str) -> list[TakeRecord]:
     """Return all takes of a card, newest first."""
-    found = session.execute(_newest_first().where(CardTakeRow.card_id == card_id))
-    return [_record(row, script_id) for row, script_id in found]
+    return _records(session, _newest_first().where(CardTakeRow.card_id == card_id))
 
 
 def chosen(*, session: Session, script_id: str) -> list[TakeRecord]:
     """Return the chosen takes of a script in the order of its cards."""
     query = _newest_first().where(CardRow.script_id == script_id, CardTakeRow.chosen)
-    return [_record(row, of) for row, of in session.execute(query.order_by(None).order_by(CardRow.position))]
+    return _records(session, query.order_by(None).order_by(CardRow.position))
 
 
 def audio(*, session: Session, take_id: str, owner: str) -> bytes:
@@ -297,13 +295,11 @@ def _withdraw(session: Session, *which: ColumnElement[bool]) -> int:
 
 
 def _unlist(session: Session, *which: ColumnElement[bool]) -> int:
-    done = update(TakeRow).where(*which).values(listed=False, starred=False).returning(TakeRow.id)
-    return len(session.scalars(done, execution_options={"synchronize_session": False}).all())
+    return changed_rows(session, update(TakeRow).where(*which).values(listed=False, starred=False))
 
 
 def _delete(session: Session, *which: ColumnElement[bool]) -> int:
-    done = delete(TakeRow).where(*which).returning(TakeRow.id)
-    return len(session.scalars(done, execution_options={"synchronize_session": False}).all())
+    return changed_rows(session, delete(TakeRow).where(*which))
 
 
 def _one(take_id: str, owner: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
@@ -320,6 +316,10 @@ def _newest_first() -> Select[TakeRow, str | None]:
         .outerjoin(CardRow, CardRow.id == CardTakeRow.card_id)
         .order_by(TakeRow.created.desc(), TakeRow.id.desc())
     )
+
+
+def _records(session: Session, query: Select[TakeRow, str | None]) -> list[TakeRecord]:
+    return [_record(*found) for found in session.execute(query)]
 
 
 def _record(row: TakeRow, script_id: str | None) -> TakeRecord:

@@ -16,6 +16,7 @@ from storage.models import VoiceRow
 from storage.repositories.folding import fold
 from storage.repositories.voices import voices
 from storage.repositories.voices.voices import VoiceRecord
+from storage.statements import changed_rows
 from storage.validation import is_id
 
 
@@ -72,10 +73,9 @@ def has_expired(*, session: Session, before: datetime) -> bool:
 
 def purge(*, session: Session, before: datetime) -> int:
     """Delete the voices of all owners that were moved to the trash before then; return their number."""
-    return len(session.scalars(delete(VoiceRow).where(VoiceRow.trashed < before).returning(VoiceRow.id)).all())
+    return changed_rows(session, delete(VoiceRow).where(VoiceRow.trashed < before))
 
 
 def empty(*, session: Session, owner: str) -> int:
     """Delete the owner's voices in the trash; return their number."""
-    which = delete(VoiceRow).where(VoiceRow.owner == owner, VoiceRow.trashed.is_not(None))
-    return len(session.scalars(which.returning(VoiceRow.id)).all())
+    return changed_rows(session, delete(VoiceRow).where(VoiceRow.owner == owner, VoiceRow.trashed.is_not(None)))

@@ -22,6 +22,7 @@ from storage.repositories.scripts.cards import CardRecord
 from storage.repositories.scripts.hearings import Hearing
 from storage.repositories.takes import NewTake, TakeRecord
 from storage.sqlite import erasure
+from storage.statements import changed_rows
 
 _MAX_FAILURE = 4_000  # characters
 
@@ -141,5 +142,4 @@ def _chosen_take(session: Session, card_id: str) -> str | None:
 
 
 def _set_status(session: Session, status: str, *which: ColumnElement[bool]) -> int:
-    changed = update(CardRow).where(*which).values(status=status, failure=None).returning(CardRow.id)
-    return len(session.scalars(changed, execution_options={"synchronize_session": False}).all())
+    return changed_rows(session, update(CardRow).where(*which).values(status=status, failure=None))

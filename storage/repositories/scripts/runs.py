@@ -15,7 +15,7 @@ from engine.errors import ClaimLost
 from storage.models import CardClaimRow, CardRow, ScriptRow, ScriptRunRow
 from storage.repositories.scripts import cards, scripts
 from storage.repositories.scripts.cards import CardRecord
-from storage.upserting import put_row
+from storage.statements import changed_rows, put_row
 
 LAPSES = timedelta(seconds=30)  # after a claim and after each renewal
 
@@ -47,8 +47,7 @@ def others_speak(*, session: Session, script_id: str, owner: str, run_id: str) -
 
 def renew(*, session: Session, run_id: str, now: datetime) -> bool:
     """Renew a run; return False if it has been ended, or has lapsed and lost its cards."""
-    renewed = update(ScriptRunRow).where(ScriptRunRow.id == run_id).values(until=now + LAPSES)
-    return session.scalar(renewed.returning(ScriptRunRow.id)) is not None
+    return changed_rows(session, update(ScriptRunRow).where(ScriptRunRow.id == run_id).values(until=now + LAPSES)) > 0
 
 
 def end(*, session: Session, script_id: str, owner: str, run_id: str | None = None) -> None:
@@ -61,7 +60,7 @@ def end(*, session: Session, script_id: str, owner: str, run_id: str | None = No
 def release(*, session: Session, card_id: str, run_id: str) -> None:
     """End a run's claim of a card; the caller has locked the script. Raises ClaimLost if the run has none."""
     claim = delete(CardClaimRow).where(CardClaimRow.card_id == card_id, CardClaimRow.run_id == run_id)
-    if session.scalar(claim.returning(CardClaimRow.card_id)) is None:
+    if not changed_rows(session, claim):
         raise ClaimLost("cards.claim_lost")
 
 

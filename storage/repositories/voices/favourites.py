@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from engine.errors import VoiceNotFound
 from engine.voice import is_built_in_voice
 from storage.models import FavouriteRow, FavouriteSpeakerRow
-from storage.upserting import put_row
+from storage.statements import put_row
 
 _Row = type[FavouriteRow] | type[FavouriteSpeakerRow]
 _TABLES: tuple[_Row, ...] = (FavouriteRow, FavouriteSpeakerRow)

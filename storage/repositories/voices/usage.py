@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import CursorResult, delete, func, select, union, update
+from sqlalchemy import delete, func, select, union, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -23,6 +23,7 @@ from storage.models import (
     VoiceRow,
     VoiceUseRow,
 )
+from storage.statements import changed_rows
 
 
 @dataclass(frozen=True)
@@ -131,10 +132,6 @@ def remove_uses(*, session: Session, owner: str) -> None:
 
 
 def _add_use(session: Session, owner: str, voice_id: str, seconds: float) -> bool:
-    done = session.execute(
-        update(VoiceUseRow)
-        .where(VoiceUseRow.owner == owner, VoiceUseRow.voice_id == voice_id)
-        .values(times=VoiceUseRow.times + 1, seconds=VoiceUseRow.seconds + seconds)
-    )
-    assert isinstance(done, CursorResult)
-    return done.rowcount > 0
+    known = update(VoiceUseRow).where(VoiceUseRow.owner == owner, VoiceUseRow.voice_id == voice_id)
+    more = known.values(times=VoiceUseRow.times + 1, seconds=VoiceUseRow.seconds + seconds)
+    return changed_rows(session, more) > 0

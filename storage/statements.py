@@ -1,15 +1,22 @@
-"""Inserting a row or replacing the one with the same key, in one statement."""
+"""Statements that insert or replace a row, and those that tell how many rows they change."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import inspect
+from sqlalchemy import CursorResult, Delete, Update, inspect
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from storage.models import Base
+
+
+def changed_rows(session: Session, statement: Delete | Update) -> int:
+    """Execute a statement; return the number of rows that it changes. The session's loaded objects do not change."""
+    done = session.execute(statement, execution_options={"synchronize_session": False})
+    assert isinstance(done, CursorResult)
+    return done.rowcount
 
 
 def put_row(*, session: Session, table: type[Base], key: Sequence[str], values: Mapping[str, Any]) -> None:
