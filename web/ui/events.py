@@ -14,16 +14,19 @@ from web.gradio_internals import component_id
 
 P = ParamSpec("P")
 ChangeBroadcast = dict[str, str]
-# For events without a progress display. Unless told on which components, the page copies all properties of each output
-# of each event that has run, whenever an event begins or ends.
-NO_PROGRESS: dict[str, Any] = {"show_progress": "hidden", "show_progress_on": ()}
 
 
-def listen(event: Any, fn: Any, inputs: Any, outputs: Any, **more: Any) -> Any:
-    """Register an unqueued handler outside the public API. It receives inputs as the browser sent them."""
+def listen(event: Any, fn: Any, inputs: Any, outputs: Any, *, queue: bool = False, **more: Any) -> Any:
+    """Register a handler outside the public API. It receives inputs as the browser sent them.
+
+    queue: for generators. They do not wait there but in the engine's fair queue: a single visitor could fill Gradio's.
+    """
+    # Unless told on which components progress is shown, the page copies all properties of each output of each event
+    # that has run, whenever an event begins or ends.
     return event(
         fn, inputs, outputs,
-        queue=False, api_visibility="private", preprocess=False, **NO_PROGRESS, **more,
+        queue=queue, concurrency_limit=None, api_visibility="private", preprocess=False,
+        show_progress="hidden", show_progress_on=(), **more,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from web.tabs.new_voice.clip_server import ClipServer
 from web.tabs.new_voice.handlers import NewVoiceHandlers
 from web.tabs.new_voice.reading_texts import READING_TEXTS
 from web.ui.components import clip_input
-from web.ui.events import NO_PROGRESS, listen, show
+from web.ui.events import listen, show
 from web.ui.i18n import own_name
 from web.ui.shared import SharedComponents, notice_line, section_title
 
@@ -77,12 +77,14 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     typed = partial(gr.on, [name.change, speaker.change])
     show(typed, handlers.update_consent, [name, speaker], agreed, trigger_mode="always_last")
     asked = listen(save.click, handlers.show_waiting, None, trouble)
-    saved = asked.then(
+    saved = listen(
+        asked.then,
         handlers.save_voice,
         [clips, name, speaker, agreed, description, language, shared.token],
         [trouble, agreed, shared.picker, shared.notice, shared.tabs, shared.changes],
-        js=SEND_FORM, preprocess=False, api_visibility="private", concurrency_limit=None, **NO_PROGRESS,
-    )  # fmt: skip
+        js=SEND_FORM,
+        queue=True,
+    )
     texts = [name, speaker, description]
     saved.success(None, [trouble, *texts], texts, js=CLEAR_SENT, api_visibility="private")
     saved.then(None, js=FOCUS_TEXT)

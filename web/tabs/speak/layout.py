@@ -14,7 +14,7 @@ from web.tabs.speak.settings import build_settings
 from web.tabs.speak.streaming import TakeStreams
 from web.tabs.speak.take_list import TakeListHandlers
 from web.ui.components import take_list, voice_card, voice_rail
-from web.ui.events import NO_PROGRESS, broadcast_change, keeping, listen, show
+from web.ui.events import broadcast_change, keeping, listen, show
 from web.ui.shared import SharedComponents
 
 if TYPE_CHECKING:
@@ -86,27 +86,16 @@ def _listen_to_speech(
     takes: gr.HTML,
 ) -> None:
     player, streams = shared.player, TakeStreams(context, shared.demo)
-    # Takes wait in the engine's fair queue; a single visitor could fill Gradio's.
-    engine: dict[str, Any] = {"concurrency_id": "speech", "concurrency_limit": None}
-    listeners: list[Any] = [
-        event(
-            streams.stream(fn), inputs, player, js=js,
-            preprocess=False, api_visibility="private", **NO_PROGRESS, **engine,
-        )
-        for event, fn, inputs, js in (
-            (speak.click, handlers.speak, [shared.text, shared.picker, *settings, shared.token, player], BEGIN),
-            (takes.again, handlers.speak_again, [shared.token], None),
-        )
-    ]  # fmt: skip
-    more = takes.speak_more(
-        streams.gather(handlers.speak_more), [shared.text, shared.picker, *settings, shared.token], takes,
-        trigger_mode="multiple", preprocess=False, api_visibility="private", **NO_PROGRESS, **engine,
-    )  # fmt: skip
+    form = [shared.text, shared.picker, *settings, shared.token]
+    listeners = [
+        listen(speak.click, streams.stream(handlers.speak), [*form, player], player, js=BEGIN, queue=True),
+        listen(takes.again, streams.stream(handlers.speak_again), [shared.token], player, queue=True),
+    ]
+    gathered = streams.gather(handlers.speak_more)
+    more = listen(takes.speak_more, gathered, form, takes, trigger_mode="multiple", queue=True)
     more.failure(None, js="() => { window.repriseTakes.endBatches(); }")
-    checked = takes.check(
-        streams.steps(TakeProofHandlers(context).check), [shared.token], takes,
-        preprocess=False, api_visibility="private", **NO_PROGRESS, **engine,
-    )  # fmt: skip
+    check = streams.steps(TakeProofHandlers(context).check)
+    checked = listen(takes.check, check, [shared.token], takes, queue=True)
     checked.failure(None, js="() => { window.repriseTakes.endCheck(); }")
     listen(checked.then, lambda: broadcast_change("history"), None, shared.changes)
     takes.stop_speech(handlers.stop_more, None, None, queue=False, api_visibility="private")

@@ -10,7 +10,7 @@ from web.tabs.status.file_check import FileCheckHandlers
 from web.tabs.status.handlers import StatusHandlers
 from web.tabs.status.views import model_choices
 from web.ui.components import file_checker, status_board
-from web.ui.events import NO_PROGRESS, broadcast_change, keep_choices, listen, show
+from web.ui.events import broadcast_change, keep_choices, listen, show
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
@@ -42,8 +42,5 @@ def _model_choice(context: WebContext, shared: SharedComponents, handlers: Statu
     show(model.change, handlers.show_licence, model, licence)
     keep_choices(model)
     listen(shared.demo.load, handlers.list_models, None, [model, licence])
-    loaded = load.click(
-        handlers.load_model, model, [message, shared.heading, board],
-        preprocess=False, api_visibility="private", concurrency_limit=None, **NO_PROGRESS,
-    )  # fmt: skip
+    loaded = listen(load.click, handlers.load_model, model, [message, shared.heading, board], queue=True)
     listen(loaded.then, lambda: broadcast_change("voices"), None, shared.changes)  # models can have their own voices
