@@ -76,12 +76,13 @@ class AccessMiddleware:
             return
         codings = headers.get("content-encoding", "").lower().split(",")
         if any(coding.strip() in _COMPRESSIONS for coding in codings):
-            await _refuse(_compressed(), scope, receive, send)
-            return
+            message = "The request is compressed, which is not supported: send it without Content-Encoding."
+            await _refuse(refusal(415, message, {"Accept-Encoding": "identity"}), scope, receive, send)
+            return  # decompressed, a small body could be larger than the limit
         most = MAX_WITH_AUDIO if scope["path"].startswith(_WITH_AUDIO) else MAX_JSON
         declared = headers.get("content-length", "0")
         if not declared.isdigit() or int(declared) > most:
-            await _refuse(_too_large(most), scope, receive, send)
+            await _refuse(refusal(413, _too_large(most)), scope, receive, send)
             return
         scope["state"] = {**scope.get("state", {}), CALLER: caller}
         if scope["type"] == "http":
@@ -136,7 +137,7 @@ def _bounded(receive: Receive, most: int, *, count: bool) -> Receive:
             raise HTTPException(408, "The request stopped coming. Send it again.") from error
         size += len(message.get("body", b""))
         if size > most:
-            raise HTTPException(413, _sentence(most))
+            raise HTTPException(413, _too_large(most))
         values += values_in(message.get("body", b"")) if count else 0
         if values > MAX_VALUES:
             raise HTTPException(413, f"The request has more than {MAX_VALUES:,} values. Send less.")
@@ -146,18 +147,8 @@ def _bounded(receive: Receive, most: int, *, count: bool) -> Receive:
     return bounded
 
 
-def _sentence(most: int) -> str:
+def _too_large(most: int) -> str:
     return f"The request is larger than {most >> 20} MB. Send less."
-
-
-def _too_large(most: int) -> Response:
-    return refusal(413, _sentence(most))
-
-
-def _compressed() -> Response:
-    """Decompressed, a small body could be larger than the limit."""
-    message = "The request is compressed, which is not supported: send it without Content-Encoding."
-    return refusal(415, message, {"Accept-Encoding": "identity"})
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:

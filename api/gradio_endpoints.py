@@ -40,7 +40,7 @@ from api.access import caller_of, replay_body
 from api.errors import invalid_detail
 from api.speech.create import begin_speech
 from api.speech.delivery import collect
-from api.speech.request import SpeechRequest
+from api.speech.request import Body, SpeechRequest
 from api.speech.stream import EncodedSpeech, disconnected
 from engine.errors import RepriseError
 from studio.access import Caller
@@ -95,15 +95,7 @@ def create_endpoints(context: "ApiContext") -> ASGIApp:
             found = await run_in_threadpool(voices.list, owner=owner)
         except RepriseError as error:
             raise _to_gradio_error(error) from error
-        return [
-            {
-                "id": record.id,
-                "name": record.name,
-                "language": record.language,
-                "description": record.description,
-            }
-            for record in found
-        ]
+        return [{name: getattr(record, name) for name in ("id", "name", "language", "description")} for record in found]
 
     with gr.Blocks(analytics_enabled=False) as endpoints:
         # The engine has its own queue.
@@ -223,22 +215,23 @@ class _EndpointFilter:
 
     def _cancel(self, body: bytes) -> JSONResponse:
         """Stop a call. Raises HTTPException for an invalid body."""
-        try:
-            asked = _Cancelled.model_validate_json(body)
-        except ValidationError as error:
-            raise HTTPException(400, invalid_detail(error.errors()).message) from error
+        asked = _parsed(_Cancelled, body)
         if asked.event_id is not None:
             self._calls.stop(asked.session_hash, asked.event_id)
         return JSONResponse({"success": True})
 
     def _check(self, body: bytes) -> None:
         """Raise HTTPException unless the body is a call of an endpoint."""
-        try:
-            call = _Call.model_validate_json(body)
-        except ValidationError as error:
-            raise HTTPException(400, invalid_detail(error.errors()).message) from error
+        call = _parsed(_Call, body)
         if call.fn_index >= len(self._inputs) or len(call.data) != self._inputs[call.fn_index]:
             raise HTTPException(400, "There is no such endpoint, or it takes other inputs; see view_api().")
+
+
+def _parsed(model: type[Body], body: bytes) -> Body:
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise HTTPException(400, invalid_detail(error.errors()).message) from error
 
 
 def _caller(request: gr.Request) -> Caller:
