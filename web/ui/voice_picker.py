@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SelectedVoice(Payload):
-    """The selected voice, or the one selected when the page was last open."""
+    """A voice that the page sends, such as the selected one; "" if invalid."""
 
     voice: SelectedId
 

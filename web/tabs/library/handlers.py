@@ -30,7 +30,7 @@ from web.tabs.library.views import library_view
 from web.ui.events import broadcast_change, skip_on_error
 from web.ui.messages import error_message
 from web.ui.payloads import Id, Payload, SelectedId, ShortText, default_if_invalid, parse_payload
-from web.ui.voice_picker import select_voice
+from web.ui.voice_picker import SelectedVoice, select_voice
 from web.uploads.files import delete_upload, uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
@@ -41,12 +41,6 @@ if TYPE_CHECKING:
 Updates = tuple[Any, ...]
 Answer = dict[str, Any]
 MAX_UPLOADS = 200  # files per import
-
-
-class VoiceReference(Payload):
-    """The voice that an event affects, "" if invalid."""
-
-    id: SelectedId
 
 
 class VoiceEvent(Payload):
@@ -307,7 +301,7 @@ def _answer(
 def _voice_of(event: gr.EventData) -> str:
     """Return the id of the voice that an event affects, ignoring its other fields; "" if missing."""
     value = event_value(event)
-    return parse_payload(VoiceReference, id=value.get("id") if isinstance(value, dict) else None).id
+    return parse_payload(SelectedVoice, voice=value.get("id") if isinstance(value, dict) else None).voice
 
 
 def _changed_fields(changes: VoiceChanges) -> dict[str, Any]:

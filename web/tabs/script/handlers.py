@@ -25,6 +25,7 @@ from web.tabs.script.views import ScriptPatcher
 from web.ui.events import broadcast_change
 from web.ui.messages import error_message, notice
 from web.ui.payloads import Payload, SelectedId, UnexpectedPayload, parse_payload
+from web.ui.voice_picker import SelectedVoice
 from web.uploads.file_pool import FilePool
 from web.uploads.files import uploaded_name, uploaded_path
 
@@ -44,12 +45,6 @@ class ScriptText(Payload):
     """A text and the selected voice."""
 
     text: str
-    picked: SelectedId
-
-
-class ScriptFile(Payload):
-    """The voice selected when a file is uploaded."""
-
     picked: SelectedId
 
 
@@ -113,7 +108,7 @@ class ScriptHandlers:
         author = self._author(token, request)
         title, scripts = _read_file(path)
         name = " ".join((title or file.stem).split())
-        wanted = parse_payload(ScriptFile, picked=picked).picked
+        wanted = parse_payload(SelectedVoice, voice=picked).voice
         # The first is created last, so that it comes first in the list.
         for number, script in reversed(list(enumerate(scripts, 1))):
             part = f" ({number}/{len(scripts)})" if len(scripts) > 1 else ""
