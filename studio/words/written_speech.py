@@ -8,14 +8,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
 import regex
 
 from engine.text import Respelling
 from engine.text.tags import SPACELESS, blank_tags, word_spans
-from studio.words.written_words import folded, pairs
+from studio.words.written_words import divided, folded, pairs
 
 if TYPE_CHECKING:
     from engine.outputs import AudioChunk, WordTime
@@ -42,18 +42,12 @@ class _Segment:
         """Yield the written words of spoken ones; those that are respelled as one share its time, by length."""
         spans = [(word.offset, word.offset + len(word.text)) for word in spoken]
         for first, last, is_changed in self._places.joined(spans):
-            begin, end = spoken[first].start, spoken[last].end
             start, stop = self._places.written(spans[first][0], spans[last][1])
             words = word_spans(self.text[start:stop]) if is_changed else [(0, stop - start)]
-            edges = list(accumulate((b - a for a, b in words), initial=0))
-            for (a, b), (before, after) in zip(words, pairwise(edges), strict=True):
-                yield replace(
-                    spoken[first],
-                    text=self.text[start + a : start + b],
-                    start=begin + (end - begin) * before / edges[-1],
-                    end=begin + (end - begin) * after / edges[-1],
-                    offset=start + a,
-                )
+            times = divided(spoken[first].start, spoken[last].end, words)
+            for (a, b), (begin, end) in zip(words, times, strict=True):
+                text = self.text[start + a : start + b]
+                yield replace(spoken[first], text=text, start=begin, end=end, offset=start + a)
 
 
 class WrittenSpeech:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.text.tags import word_spans
@@ -50,12 +51,8 @@ class WrittenWords:
         """Divide the time of spoken words among the written ones that they correspond to, by length."""
         if not spoken or not spans:
             return
-        begin, seconds = spoken[0].start, spoken[-1].end - spoken[0].start
-        letters, before = sum(end - start for start, end in spans), 0
-        for start, end in spans:
-            after = before + end - start
-            yield TimedWord(start, end, begin + seconds * before / letters, begin + seconds * after / letters)
-            before = after
+        times = divided(spoken[0].start, spoken[-1].end, spans)
+        yield from (TimedWord(*span, *time) for span, time in zip(spans, times, strict=True))
 
 
 def _parts(word: WordTime | HeardWord) -> Iterator[_Spoken]:
@@ -67,6 +64,13 @@ def _parts(word: WordTime | HeardWord) -> Iterator[_Spoken]:
     share = (word.end - word.start) / len(word.text)
     for start, end in spans:
         yield _Spoken(word.text[start:end], word.start + share * start, word.start + share * end)
+
+
+def divided(begin: float, end: float, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[float, float]]:
+    """Divide the time from `begin` to `end` among spans of a text, by length."""
+    edges = list(accumulate((stop - start for start, stop in spans), initial=0))
+    for before, after in pairwise(edges):
+        yield begin + (end - begin) * before / edges[-1], begin + (end - begin) * after / edges[-1]
 
 
 def folded(word: str) -> str:
