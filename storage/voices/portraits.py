@@ -20,12 +20,6 @@ class Portraits:
         with self._database.read() as session:
             return portraits.of_owner(session=session, owner=checked_owner(owner))
 
-    def of(self, voice_id: str, *, owner: str = LOCAL) -> bytes:
-        """Return a voice's picture; empty if it has none. Raises VoiceNotFound."""
-        with self._database.read() as session:
-            voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
-            return portraits.of_voice(session=session, voice_id=voice_id)
-
     def put(self, voice_id: str, picture: bytes, *, owner: str = LOCAL) -> None:
         """Set a voice's picture; an empty one removes it. Raises VoiceNotFound, VoiceProtected, InvalidInput."""
         check_portrait(picture)

@@ -59,13 +59,13 @@ def test_voice_picture_is_set_and_removed(
     assert answer(events.change_picture, id=ada, path=str(upload)) == ("good", "Ada has a new picture.")
     assert not upload.exists()
     shown = events.list_voices(None, None)["voices"][0]["picture"]  # type: ignore[arg-type]
-    assert shown == portrait_url(storage.portraits.of(ada))
+    assert shown == portrait_url(storage.portraits.all()[ada])
     upload = store_upload(context.folder, "me.png", b"no picture")
     assert answer(events.change_picture, id=ada, path=str(upload))[0] == "bad"
     assert answer(events.change_picture, id=ada)[0] == "bad"
-    assert storage.portraits.of(ada)
+    assert storage.portraits.all()[ada]
     assert answer(events.change_picture, id=ada, remove=True) == ("good", "Ada no longer has a picture.")
-    assert not storage.portraits.of(ada)
+    assert ada not in storage.portraits.all()
 
 
 # --- the list
