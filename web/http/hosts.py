@@ -43,7 +43,7 @@ class AllowedHosts:
     def __contains__(self, host: str) -> bool:
         """Return whether a `Host` header names this server. The port is ignored."""
         name = host_name(host)
-        if name in self._names or (self._suffixes and name.endswith(self._suffixes)):
+        if name in self._names or (name.endswith(self._suffixes) and _is_name(name)):
             return True
         return is_loopback(name) or (self._any_address and _is_address(name))
 

@@ -113,6 +113,11 @@ def test_ip_addresses_are_allowed_on_all_interfaces() -> None:
     assert "mybox" in AllowedHosts("mybox")
 
 
+@pytest.mark.parametrize("name", [".house.example", "a..house.example", "a b.house.example", "a/b.house.example"])
+def test_subdomains_are_host_names(name: str) -> None:
+    assert name not in AllowedHosts("127.0.0.1", [".house.example"])
+
+
 def test_allowed_hosts_rejects_invalid_names() -> None:
     for name in ("", "https://a.example", "a.example:80", "a b", "*.example", ".", "a..b"):
         with pytest.raises(InvalidOption, match="not a valid host name"):
