@@ -217,14 +217,8 @@ class CommandContext:
         return LibrarySnapshots(file, folder) if file else None
 
     def _load(self, model: str, progress: LoadingProgress) -> SpeechEngine:
-        options: dict[str, Any] = {
-            "precision": self.precision,
-            "graphs": self.graphs,
-            "compiled": self.compiled,
-            "deterministic": self.deterministic,
-            "slots": self.slots,
-        }
-        given = {name: value for name, value in options.items() if value}
+        names = ("precision", "graphs", "compiled", "deterministic", "slots")
+        given = {name: value for name in names if (value := getattr(self, name))}
         if self.cluster:
             return self._connect(self.cluster, given)
         from engine.engine import Engine

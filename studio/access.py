@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from limits import RateLimitItem, RateLimitItemPerSecond
+from limits import RateLimitItemPerSecond
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
@@ -102,7 +102,7 @@ class Access:
         """Count a request against the caller's rate. Raises LimitReached."""
         if caller.key is None or caller.key.rate is None:
             return
-        rate = _item(caller.key.rate)
+        rate = RateLimitItemPerSecond(caller.key.rate.amount, caller.key.rate.seconds)
         if not self._rates.hit(rate, caller.key.id):
             wait = max(1.0, self._rates.get_window_stats(rate, caller.key.id).reset_time - time.time())
             raise LimitReached(
@@ -152,10 +152,6 @@ class Access:
 
 def _caller(key: KeyRecord) -> Caller:
     return Caller(key.owner, key, {alias.lower(): target for alias, target in key.voices.items()})
-
-
-def _item(allowance: Allowance) -> RateLimitItem:
-    return RateLimitItemPerSecond(allowance.amount, allowance.seconds)
 
 
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))

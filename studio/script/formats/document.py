@@ -1,6 +1,6 @@
 """The result of reading a text file: paragraphs with their speakers and pauses."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.errors import InvalidText
 from storage.scripts.limits import MAX_CARDS
@@ -54,9 +54,3 @@ def is_break(line: str) -> bool:
 def too_many_cards() -> InvalidText:
     """Return the error for a text that makes more cards than a script can have."""
     return InvalidText("cards.too_many", most=MAX_CARDS)
-
-
-def lengthen_last_pause(paragraphs: list[Paragraph], pause: float) -> None:
-    """Make the pause after the last paragraph at least this long."""
-    if paragraphs:
-        paragraphs[-1] = replace(paragraphs[-1], pause=max(pause, paragraphs[-1].pause))

@@ -1,8 +1,10 @@
 """Plain text → paragraphs. Lines that were wrapped at a column are joined."""
 
+from dataclasses import replace
+
 from engine.text.clean import join_wrapped, without_line_marks
 from studio.script.formats.dialogue import SpeakerLines, find_speakers, split_by_speaker
-from studio.script.formats.document import SECTION_PAUSE, Document, Paragraph, is_break, lengthen_last_pause
+from studio.script.formats.document import SECTION_PAUSE, Document, Paragraph, is_break
 from studio.script.formats.printed_play import with_colons
 
 
@@ -20,8 +22,8 @@ def read_plain(text: str) -> Document:
         for part in split_by_speaker(group, speakers):
             paragraphs += _paragraphs(part)
         group = []
-        if line:
-            lengthen_last_pause(paragraphs, SECTION_PAUSE)
+        if line and paragraphs:
+            paragraphs[-1] = replace(paragraphs[-1], pause=max(SECTION_PAUSE, paragraphs[-1].pause))
     return Document(tuple(paragraphs))
 
 

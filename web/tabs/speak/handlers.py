@@ -249,15 +249,12 @@ class SpeakHandlers:
                 yield end  # when the generator resumes, the page has fetched all messages
         except GeneratorExit:
             if pending and pending.take.buffer.length:
-                # In a thread, because Gradio's event loop is blocked by this generator.
-                threading.Thread(target=self._save_abandoned, args=(pending,), name="reprise-keep").start()
+                # The page is gone. In a thread, because Gradio's event loop is blocked by this generator.
+                unfinished = (pending, None, pending.running.stopped or "disconnected")
+                threading.Thread(target=self._store, args=unfinished, name="reprise-keep").start()
             raise
         except Exception as error:
             yield self._end_message(pending, None, messages.error_message(error, texts), texts)
-
-    def _save_abandoned(self, pending: PendingTake) -> None:
-        """Save a take whose page was left or has lost its connection."""
-        self._store(pending, None, pending.running.stopped or "disconnected")
 
     def _store(self, pending: PendingTake, result: SpeechResult | None, reason: str) -> TakeRecord | None:
         """Store a take as `TakeStore.save` does. reason: of a take without a result."""

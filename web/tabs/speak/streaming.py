@@ -178,7 +178,7 @@ class _TakeStream:
     async def next(self, texts: Texts) -> Message | None:
         """Return the generator's next message, a wait message if it takes long, or None at the end."""
         if self._next is None:
-            self._work = self._threads.submit(self._event.run, self._following)
+            self._work = self._threads.submit(self._event.run, lambda: next(self._messages, None))
             self._next = asyncio.wrap_future(self._work)
         while not (await asyncio.wait({self._next}, timeout=None if self._has_audio else TELL))[0]:
             if waiting := self._wait_message(texts):
@@ -187,9 +187,6 @@ class _TakeStream:
         if message:
             self._ticket, self._has_audio = message["ticket"], message["kind"] == "chunk"
         return message
-
-    def _following(self) -> Message | None:
-        return next(self._messages, None)
 
     def _wait_message(self, texts: Texts) -> Message | None:
         """Return the progress of loading the model, or the take's place if it changed or REMIND seconds passed."""
