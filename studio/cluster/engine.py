@@ -299,7 +299,7 @@ class ClusterSpeech:
     def cancel(self) -> None:
         """Stop, from any thread. The audio so far stays; the result says `cancelled`."""
         self._stop()
-        self._items.put(self._work.cancelled_result())
+        self._items.put(self._work.result("cancelled"))
 
     def fail(self, error: RepriseError) -> None:
         """End with an error, from any thread."""
@@ -365,7 +365,7 @@ class _Work:
                 break
             else:
                 await self._changed.wait()
-        self._items.put(result or self._result("end"))
+        self._items.put(result or self.result("end"))
 
     def _send_silence(self, seconds: float) -> None:
         """Send silence after the last segment, in chunks of at most a second."""
@@ -422,11 +422,8 @@ class _Work:
         whole = [self._arrived.frames[at] >= segment.result.frames for at, segment in enumerate(self._spoken)]
         return self._spoken[: whole.index(False) if False in whole else None]
 
-    def cancelled_result(self) -> SpeechResult:
-        """Return the result of the speech if it is cancelled now."""
-        return self._result("cancelled")
-
-    def _result(self, stop_reason: StopReason) -> SpeechResult:
+    def result(self, stop_reason: StopReason) -> SpeechResult:
+        """Return the result of the speech if it ends now."""
         frames = self._arrived.frames.total()
         return SpeechResult(
             stop_reason,

@@ -168,9 +168,9 @@ def test_segment_has_arrived_when_its_own_frames_have(cluster: ClusterEngine) ->
         work._chunk(silence)
         work._chunk(replace(sound, start=work._arrived.end))
     assert work._arrived_segments() == work._spoken[:1]
-    assert work.cancelled_result().frames == 8
+    assert work.result("cancelled").frames == 8
     work._chunk(replace(sound, start=work._arrived.end - len(sound.samples)))  # the second segment is repeated
-    assert work.cancelled_result().frames == 8
+    assert work.result("cancelled").frames == 8
 
 
 # ---- the common interface: an engine in this process and a cluster
