@@ -13,7 +13,6 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -114,14 +113,6 @@ class ResetBody(CallBody):
     event_id: EventId | None = None
 
 
-@dataclass(frozen=True)
-class EventSignature:
-    """An event that the server handles. inputs: number of inputs."""
-
-    inputs: int
-    queued: bool
-
-
 class CallValidator:
     """Validates calls against the page's configuration."""
 
@@ -137,8 +128,8 @@ class CallValidator:
         self._has_session = has_session
         self._version = version
         self._folder = os.path.join(os.path.abspath(folder), "")  # noqa: PTH100, PTH118  # does not follow links
-        self._events = {
-            event["id"]: EventSignature(len(event["inputs"]), bool(event["queue"]))
+        self._events = {  # the number of inputs of each event that the server handles, and whether it is queued
+            event["id"]: (len(event["inputs"]), bool(event["queue"]))
             for event in config["dependencies"]
             if event["backend_fn"]
         }
@@ -179,7 +170,7 @@ class CallValidator:
 
     def _check_event(self, body: Any, *, queued: bool) -> None:
         sent = _validate(EventBody, body)
-        known = self._events.get(sent.fn_index) == EventSignature(len(sent.data), queued)
+        known = self._events.get(sent.fn_index) == (len(sent.data), queued)
         if not known or (queued and sent.session_hash is None):
             raise CallRejected(422)
         self._check_files([sent.data, sent.event_data])

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from starlette.routing import Route
 
@@ -21,43 +20,36 @@ RouteKind = Literal[
 ]
 
 
-@dataclass(frozen=True)
-class _Route:
+class _Route(NamedTuple):
     methods: tuple[str, ...] | None  # None: all
-    path: re.Pattern[str]
+    path: str  # a regular expression
     kind: RouteKind
 
 
 _GET = ("GET", "HEAD")
-
-
-def _route(methods: tuple[str, ...] | None, path: str, kind: RouteKind) -> _Route:
-    return _Route(methods, re.compile(path), kind)
-
-
 _GRADIO_API = "/gradio_api"
 _ROUTES = (
-    _route(_GET, r"/", "page"),
-    _route(_GET, r"/(assets|static)/(?!.*\.\.)[\w./-]{1,200}", "static"),
-    _route(_GET, rf"{re.escape(modules.PLACE)}[0-9a-f]{{16}}/[\w/-]{{1,100}}\.(js|woff2)", "static"),
-    _route(_GET, re.escape(alive.PATH), "static"),
-    _route(_GET, r"/(theme\.css|favicon\.ico|robots\.txt)", "static"),
-    _route(("GET",), rf"{_GRADIO_API}/startup-events", "start"),
-    _route(("GET",), rf"{_GRADIO_API}/queue/data", "stream"),
-    _route(("GET",), rf"{_GRADIO_API}/heartbeat/[0-9a-zA-Z]{{1,64}}", "stream"),
-    _route(("POST",), rf"{_GRADIO_API}/(run/predict|queue/join|cancel|reset|component_server)/?", "call"),
-    _route(("POST", "DELETE"), rf"{_GRADIO_API}/upload", "upload"),
-    _route(_GET, rf"{re.escape(PATH_PREFIX)}[\w.-]{{1,2000}}", "file"),
+    _Route(_GET, r"/", "page"),
+    _Route(_GET, r"/(assets|static)/(?!.*\.\.)[\w./-]{1,200}", "static"),
+    _Route(_GET, rf"{re.escape(modules.PLACE)}[0-9a-f]{{16}}/[\w/-]{{1,100}}\.(js|woff2)", "static"),
+    _Route(_GET, re.escape(alive.PATH), "static"),
+    _Route(_GET, r"/(theme\.css|favicon\.ico|robots\.txt)", "static"),
+    _Route(("GET",), rf"{_GRADIO_API}/startup-events", "start"),
+    _Route(("GET",), rf"{_GRADIO_API}/queue/data", "stream"),
+    _Route(("GET",), rf"{_GRADIO_API}/heartbeat/[0-9a-zA-Z]{{1,64}}", "stream"),
+    _Route(("POST",), rf"{_GRADIO_API}/(run/predict|queue/join|cancel|reset|component_server)/?", "call"),
+    _Route(("POST", "DELETE"), rf"{_GRADIO_API}/upload", "upload"),
+    _Route(_GET, rf"{re.escape(PATH_PREFIX)}[\w.-]{{1,2000}}", "file"),
 )
 # The API's application does its own routing, and refuses the methods that it does not have.
-_API_ROUTES = (_route(None, r"/+v1(/.*)?|(/audio/voices|/mcp|/health(/live|/ready)?|/metrics)/?", "api"),)
+_API_ROUTES = (_Route(None, r"/+v1(/.*)?|(/audio/voices|/mcp|/health(/live|/ready)?|/metrics)/?", "api"),)
 _ACCOUNTS = (
-    _route(("POST",), r"/login/?", "login"),
-    _route(("GET",), r"/logout", "logout"),
+    _Route(("POST",), r"/login/?", "login"),
+    _Route(("GET",), r"/logout", "logout"),
 )
 _HUB = (
-    _route(("GET",), r"/login/(huggingface|callback)", "hub_sign_in"),
-    _route(("GET",), r"/logout", "logout"),
+    _Route(("GET",), r"/login/(huggingface|callback)", "hub_sign_in"),
+    _Route(("GET",), r"/logout", "logout"),
 )
 
 
@@ -77,7 +69,7 @@ class AllowedRoutes:
         # Some proxies strip their root path, others do not; download links have a prefix of their own.
         paths = {path, self.without_root(path)}
         matching = (each for each in self._routes if each.methods is None or method in each.methods)
-        return next((each.kind for each in matching if any(map(each.path.fullmatch, paths))), None)
+        return next((each.kind for each in matching if any(re.fullmatch(each.path, known) for known in paths)), None)
 
     def without_root(self, path: str) -> str:
         """Return a path without the proxy's root path."""
