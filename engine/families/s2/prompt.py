@@ -19,8 +19,8 @@ from engine.errors import InvalidInput
 from engine.families.family import MIN_SPEECH_FRAMES, PromptReference, PromptVoice
 from engine.models.prompt import Prompt
 from engine.text.english.pronunciation import MARKS, WORD_BREAK, spoken_size
-from engine.text.splitting import written_size
 from engine.text.sentences import with_style
+from engine.text.splitting import written_size
 from engine.text.tags import STYLE_TAG
 from engine.text.tokenizer import IM_END, IM_START, INTERLEAVE, VOICE, Tokenizer
 
@@ -156,9 +156,7 @@ class S2Conversation:
     When they exceed it, turns are removed until half of it is free, so that prefilling again is rare.
     """
 
-    def __init__(
-        self, prompts: PromptBuilder, voice: PromptVoice, positions: int, context_positions: int
-    ) -> None:
+    def __init__(self, prompts: PromptBuilder, voice: PromptVoice, positions: int, context_positions: int) -> None:
         self._prompts, self._positions, self._history_positions = prompts, positions, context_positions
         self._system, self._style = prompts.system(voice.references), voice.style
         if self._system.shape[1] + MIN_SPEECH_FRAMES > positions:
