@@ -325,6 +325,8 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
          "A , he did . A , yes or A , no , A slash B , A and B , three A's , as is . a . man"),
         ("Us too. The WHO in WW2 and §§ 5-6", "us too . the W H O in world war two and sections five to six"),
         ("B♭ and Bb major, C♯, rock 'n' roll", "B flat and B flat major , C sharp , rock and roll"),
+        ("If 'n' is odd, it is rock 'n' roll, fish 'n' chips or drag'n'drop",
+         "if n' is odd , it is rock and roll , fish n' chips or drag and drop"),
         ("It was _really_ ____ my_file, N°5, Mr Hill, the govt. of it",
          "it was really my underscore file , number five , mister hill , the government of it"),
         ("OpenAI's, GoodMorning's, macOS, mRNA, getUserName, #GoodMorning, YouTube",
