@@ -47,10 +47,10 @@ _AFTER_DURATION = re.compile(
     r"\s*(?:\Z|[.,;:!?)]|(?:more|later|ago|left|of|long|each|or|and|to|before|after|until|at|from|per|if|when|then)\b)"
 )
 _LASTING = re.compile(r"\s(?:ago|later|break|clip|delay|interval|limit|mark|pause|silence|timeout|wait|window)s?\b")
-# Else a number that ends in 0, or is counted or named ("three 7s", "Windows 95s", "F-16s"), is a plural.
+# Else a number that ends in 0, or is counted or named ("three 7s", "Windows 95s", "F-16s", "under-21s"), is a plural.
 _ROUND = re.compile(r"[1-9][\d,]*0")
 _COUNTED_OR_NAMED = re.compile(
-    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|both|few|many|several|the|these|those|[A-Z][A-Za-z]+)\s\Z|\b[A-Z]{1,4}-\Z"
+    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|both|few|many|several|the|these|those|[A-Z][A-Za-z]+)\s\Z|\b[A-Za-z]+-\Z"
 )
 # After "p.m.", a name begins a clause or a sentence, unless it tells the day or where the time is so.
 _CLAUSE_FOLLOWS = re.compile(

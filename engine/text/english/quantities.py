@@ -44,7 +44,8 @@ _MEASURED = re.compile(
 _ARTICLE, _NOUN = re.compile(r"\b[Aa]n? (?:\S+ (?:or|to) )?\Z"), re.compile(r",?[\s-][a-z]")
 _POWERS = {"squared": "square", "cubed": "cubic", "2": "square", "3": "cubic"}
 _COUNTED = (
-    "customers|downloads|followers|fans|likes|members|people|players|subscribers|users|views|viewers|visitors|words"
+    "copies|customers|dollars|downloads|euros?|followers|fans|jobs|likes|members|pesos|people|players|rupees|subscribers"
+    "|tonnes|users|views|viewers|visitors|words|workers|yen|yuan"
 )
 
 _SIGNS = "".join(CURRENCIES)
@@ -206,6 +207,7 @@ MONEY: tuple[Rule, ...] = (
     rule(rf"(?<![\w)])[-−](?=(?:{'|'.join(_COUNTRIES)})?{_SIGN}\d)", " minus "),
     rule(rf"({_SIGN})[-−](?=\d)", r" minus \1"),
     rule(rf"\bUS (?={_SIGN}\d)", "US"),
+    rule(rf"({_SIGN})({'|'.join(_COUNTRIES)})\s?(?=\d)", r"\2\1"),  # as written in Australia: "$US5"
     rule(rf"\b(?!(?:{'|'.join(_COUNTRIES)}){_SIGN})([A-Za-z]+)(?={_SIGN}\d)", r"\1 "),
     rule(
         rf"(?:\b({'|'.join(_COUNTRIES)}))?({_SIGN})\s?({NUMBER})(?:\s{{1,2}}({_PART})\b(?!/))?"
