@@ -52,6 +52,7 @@ _SIGNS = "".join(CURRENCIES)
 _ALONE = rf"(?<![\w.,:{_SIGNS}-])"
 _SIGN, _AMOUNT = f"[{_SIGNS}]", "|".join(_AMOUNTS)
 _SCALE = "(?:hundred|thousand|million|billion|trillion)"
+_LENGTH = r"(?:(?:centi|milli)?meters?|feet|foot|inch(?:es)?|yards?)"
 _PRICED = r"(\d|¢|dollars?|euros?|pounds?|cents?|yen|rupees?|times?)"
 # Others may be dates, as "3/12".
 _PART = r"(?:[1-9]/(?:[2-9]|100?)|\d{1,2}/(?:32|64|16(?=[ -]inch)))"
@@ -283,10 +284,9 @@ NUMBERS: tuple[Rule, ...] = (
     rule(r"(?<=\d):(?=\d)", " to "),
     rule(r"(?<=\d)\s?[-–]\s?(?=\d)", " to "),
     rule(r"(?<![\w)%°])(?:[-−](?=\.?\d)|–(?=\d+(?:\.\d+)?\s?(?:°|degrees?\b|%)))", " minus "),
-    rule(r"\b((?:(?:centi|milli)?meters?|feet|foot|inch(?:es)?|yards?) ?)[x×](?= ?\d)", r"\1 by "),
-    rule(r"(?<=\d) x (?=\d[\d.]* (?:(?:centi|milli)?meters?|feet|foot|inch(?:es)?|yards?)\b)", " by "),
-    rule(r"(?<=\d)\s?\*\s?(?=\d)|(?<=\d) x (?=\d)", " times "),
-    rule(r"(?<=\d)x(?=\d)", " by "),
+    rule(rf"\b({_LENGTH} ?)(?:x(?= ?\d)|×(?= ?\d[\d./]*[ -]{_LENGTH}\b))", r"\1 by "),
+    rule(rf"(?<=\d)\s?\*\s?(?=\d)|(?<=\d) ?x ?(?=10 to |{NUMBER} ?=)", " times "),
+    rule(r"(?<=\d) ?x ?(?=\d)", " by "),
     rule(r"~(?=\s?\d)", " about "),
     rule(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)", lambda match: match[0].replace(".", " dot ")),
     rule(r"(?<!\d)\d++(?:\.\d++){2,}", lambda match: match[0].replace(".", " point ")),

@@ -9,7 +9,7 @@ _UNITS = {
     "mi": "miles", "nmi": "nautical miles", "yd": "yards", "ft": "feet", "″": "inches", "m": "meters",
     "kg": "kilograms", "g": "grams", "mg": "milligrams", "mcg": "micrograms", "µg": "micrograms", "lb": "pounds",
     "lbs": "pounds", "oz": "ounces", "fl oz": "fluid ounces", "gal": "gallons", "qt": "quarts", "dl": "deciliters",
-    "l": "liters", "ml": "milliliters", "µl": "microliters", "tbsp": "tablespoons", "tsp": "teaspoons",
+    "l": "liters", "ml": "milliliters", "µl": "microliters", "tbs": "tablespoons", "tbsp": "tablespoons", "tsp": "teaspoons",
     "qts": "quarts", "pkg": "packages", "mol": "moles", "mmol": "milli moles", "kcal": "kilocalories",
     "sq ft": "square feet", "sq m": "square meters", "sq mi": "square miles", "sq km": "square kilometers",
     "kph": "kilometers per hour", "mph": "miles per hour", "mpg": "miles per gallon",
