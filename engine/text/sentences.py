@@ -58,6 +58,7 @@ _ABBREVIATIONS = frozenset(
 _CAPITALISED = frozenset("Amb Av Det Ens".split())  # others are words: "Jeg vet det. Han …"
 # Of other languages; in English names and words, which end sentences: "He drew his Sig. The", "I saw TJ. He".
 _AMBIGUOUS = frozenset("Bd Eng GS Ks Np PGS Sig Sigg Sn TP TS ThS bd ks np sig sigg tj tzn".split())
+CAPITALS = frozenset("CA FT MS MT ST".split())  # if a sentence follows, a state, a newspaper, an illness
 _BEFORE_NUMBER = frozenset(
     "no nos vol vols fig figs eq p pp ch chap sec sect para art op pt rm apt bldg ste ext tel ca est max min rte hwy"
     " str abb abs abt kap pág pag pagg cap núm apto godz rozdz ust pkt poz nº кв рис стр гл ст руб"
@@ -67,7 +68,8 @@ _BEFORE_NUMBER = frozenset(
 BEFORE_LETTER = ("Apt", "Bldg", "Ch", "Chap", "Fig", "Figs", "Pt", "Sec", "Sect", "Ste", "Vol")
 # After a number these are units, which may end a sentence; those of recipes do not before a small letter or a part.
 _UNITS = frozenset("min pt sec".split())
-_OF_RECIPES = frozenset("doz fl ft gal hr hrs in lb lbs oz pkg pt qt qts sq tbsp tsp".split())
+_OF_RECIPES = frozenset("doz fl ft gal hr hrs in lb lbs oz pkg pt qt qts sq tbs tbsp tsp".split())
+_SPOONS = frozenset("tbs tbsp tsp".split())  # also with a capital: "2 Tbs."
 _DEGREES = frozenset("dent habil ing jur med nat oec phil pol theol vet".split())  # "Dr. med. Au", "Dr. rer. nat. Au"
 _DOCTOR_BEFORE = regex.compile(r"(?r)\bDr\.\s(?:\p{Ll}+\.\s)?")
 _WEEKDAYS = frozenset("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun".split())  # before a month: "Mon. Jan 5"
@@ -88,8 +90,8 @@ _LAST_WORD = regex.compile(r"(?r)[\p{L}\p{M}\p{N}.]+")
 _INITIALS = regex.compile(r"(?:[\p{Lu}\p{Ll}]\p{M}*\.)*[\p{Lu}\p{Ll}]\p{M}*")
 _NUMBER_FOLLOWS = regex.compile(r"\s*[(+'’]{0,2}\p{N}")
 _NUMBER_BEFORE = regex.compile(r"(?r)\p{N}[\s\p{Pd}]?")
-# "1 lb. 4 oz."
-_UNIT_GOES_ON = regex.compile(r"\s+(?:\p{Ll}|\p{N}{1,2}\s?(?:cups?|in|mins?|oz|pt|secs?|tbsp|tsp)\b)")
+# "1 lb. 4 oz.", "1 lb. (450 g)"
+_UNIT_GOES_ON = regex.compile(r"\s+(?:\(?\p{Ll}|\(\p{N}|\p{N}{1,2}\s?(?:cups?|in|mins?|oz|pt|secs?|tbsp|tsp)\b)")
 _LETTER_FOLLOWS = regex.compile(r"\s*(?:\p{Lu}|[IVXLC]++)\b(?!['’])")
 _VERSE_FOLLOWS = regex.compile(r"\s+\p{N}{1,3}:\p{N}{1,3}\b(?!\s*[ap]\.?m)")  # of the Bible
 _MOVE_FOLLOWS = regex.compile(rf"\s+{MOVE}")  # of chess
@@ -121,6 +123,7 @@ _BEFORE = {
 }
 # A single letter that is no initial: "20 °C.", "90 km/h.", "I won't.", "5 m.", "1989 г.", but "Game 5 v. Boston"
 _NO_INITIAL = regex.compile(r"[°/]\p{L}|\p{L}['’]\p{Ll}|\p{N}\s?[ghklmrs[\p{Ll}--\p{Latin}]]$", regex.V1)
+_TEMPERATURE = regex.compile(r"(?r)\bdegrees\s[CF]")
 _AND_SO_ON = regex.compile(r"(?r)\bи\s+т\.\s?[дп]", regex.I)  # "и т. д."
 # In these scripts a single letter before a full stop abbreviates a word, in Thai a few consonants: "د.", "พ.ศ."
 _ONE_LETTER = regex.compile(
@@ -226,13 +229,17 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
     if is_first and _PLACE.fullmatch(found[0]) and _QUESTION_BEFORE.match(text, 0, start) is None:
         return True
     counted = word in _UNITS | _OF_RECIPES and _NUMBER_BEFORE.match(text, start, found.start()) is not None
-    if counted and found[0].islower():
+    if counted and (found[0].islower() or word in _SPOONS):
         return word in _OF_RECIPES and _follows(_UNIT_GOES_ON, text, after)
     if found[0] in _AMBIGUOUS:
         return not opens_sentence(text, after)
+    if found[0] in CAPITALS and opens_sentence(text, after):
+        return False
     if _is_abbreviation(found[0]) or (found[0].title() in BOOKS and _follows(_VERSE_FOLLOWS, text, after)):
         return True
     if _INITIALS.fullmatch(found[0]):
+        if _TEMPERATURE.match(text, start, stop):
+            return False
         if _NO_INITIAL.search(text, max(start, found.start() - 2), stop) or _AND_SO_ON.match(text, start, stop):
             return _follows(_ERA_FOLLOWS, text, after)
         return not opens_sentence(text, after)

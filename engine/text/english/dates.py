@@ -50,7 +50,8 @@ _LASTING = re.compile(r"\s(?:ago|later|break|clip|delay|interval|limit|mark|paus
 # Else a number that ends in 0, or is counted or named ("three 7s", "Windows 95s", "F-16s", "under-21s"), is a plural.
 _ROUND = re.compile(r"[1-9][\d,]*0")
 _COUNTED_OR_NAMED = re.compile(
-    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|both|few|many|several|the|these|those|[A-Z][A-Za-z]+)\s\Z|\b[A-Za-z]+-\Z"
+    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|both|few|many|several|the|these|those|[A-Z][A-Za-z]+)\s\Z"
+    r"|\b[A-Za-z]+-\Z"
 )
 # After "p.m.", a name begins a clause or a sentence, unless it tells the day or where the time is so.
 _CLAUSE_FOLLOWS = re.compile(

@@ -6,7 +6,7 @@ import unicodedata
 from engine.text.english.dates import MONTH, weekday
 from engine.text.english.numbers import cardinal, ordinal, roman
 from engine.text.english.rules import NAME, SPELL, Rule, before, ends_text, rule, spelled
-from engine.text.sentences import BEFORE_LETTER, opens_sentence, says_no
+from engine.text.sentences import BEFORE_LETTER, CAPITALS, opens_sentence, says_no
 
 _ABBREVIATIONS = {
     "mr": "mister", "mrs": "missus", "ms": "miz", "prof": "professor", "jr": "junior", "sr": "senior",
@@ -80,7 +80,7 @@ _BEFORE_A = (
     "an|apartment|appendix|block|building|chapter|class|exhibit|figure|gate|grade|group|hepatitis|level|option|part|plan"
     "|section|straight|suite|team|terminal|type|unit|vitamin"
 )
-_LETTER_BEFORE = re.compile(rf"\b(?:{_BEFORE_A})\s\Z", re.I)  # "Plan B. Everybody left."
+_LETTER_BEFORE = re.compile(rf"\b(?:{_BEFORE_A}|degrees)\s\Z", re.I)  # "Plan B. Everybody left."
 
 
 def _abbreviation(match: re.Match[str]) -> str:
@@ -90,6 +90,8 @@ def _abbreviation(match: re.Match[str]) -> str:
         return _doctor_or_street(match, word)
     if word in _BEFORE_NAMES and (match[1].islower() or ends_text(match)):
         return match[0]
+    if match[1] in CAPITALS and (ends_text(match) or opens_sentence(match.string, match.end())):
+        return spelled(match[1], stop=True)
     ends = ends_text(match) or (word in _MAY_END and opens_sentence(match.string, match.end()))
     return _ABBREVIATIONS[word] + ("." if ends else "")
 

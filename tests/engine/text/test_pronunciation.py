@@ -348,6 +348,8 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
          "verse four . mark ten thirty A M")),
         ("Tim 7:45, Kings 3:2, John 10:00, 2 Tim. 3:16",
          "tim seven forty five , kings three to two , john ten o'clock , second timothy three , verse sixteen"),
+        ("Bake at 350 degrees F. Grease it. The FT. But he has MS. It is so. MS. SMITH came.",
+         "bake at three hundred fifty degrees F . grease it . the F T . but he has M S . it is so . miz smith came ."),
         ("Hill Bros. They left. The govt. of it", "hill brothers . they left . the government of it"),
         ("the CEOs' pay", "the C E O's pay"),
         ("Click File → Open", "click file , open"),

@@ -304,6 +304,8 @@ def test_normalise_is_idempotent_and_removes_control_tokens(text: str) -> None:
         "「おはよう。」と彼は言った。|「行こう！」って、笑った。|「うん。」|ところが、雨だ。",
         '"안녕하세요." 라고 했습니다.| "가자!"라고 했다.| 네.| 2024. 5. 12 에 갔다.',
         "He met Dr. Phil.| His friend TJ.| He drew his Sig.| The man, an NP.| She left for Wichita, KS.| No.",
+        "Bake at 350 degrees F.| Grease a pan.| Add 4 Tbs. (1/2 stick) butter and 1 lb. (450 g) flour.| (See below.)",
+        "She moved to Davis, CA.| Then the FT.| But he had MS.| They know MS. SMITH.| MR. HILL does.",
         "Game 5 v. Boston, 410 U.S. 113, 120 n. 5.| Add 2 c. Flour.| Anne d. 1547 d. Wolf.",
         "Wait for it.| [laugh] It is funny.| [whisper] Do not tell them all.",
     ],
