@@ -58,7 +58,7 @@ ADDRESSES: tuple[Rule, ...] = (
         rf"(?<![\w:.])(?:{_GROUP}(?::{_GROUP}){{7}}|(?=[\dA-Fa-f:]{{0,39}}\d)(?:{_GROUPS})?::{_GROUPS})(?![\w:])", _ip
     ),
     rule(rf"(?<=[\w.], )({'|'.join(_STATES)}) (\d{{5}})(?:-(\d{{4}}))?(?![\w-])", _state),
-    rule(rf"(?<=[a-z.], )(?!{_MAY_BE_WORDS})({'|'.join(_STATES)})(?=[,.;)]|\s*\Z)", _state),
+    rule(rf"(?<=[a-z], )(?!{_MAY_BE_WORDS})({'|'.join(_STATES)})(?=[,.;)]|\s*\Z)", _state),
     rule(  # "350 W 42nd St", "5 W. Main St"
         r"\b(\d{1,5} )([NSEW])\b\.?"
         r"(?=\s(?:\d{1,3}(?:st|nd|rd|th)|(?:[A-Z][a-z]+\s){1,2}(?:St|Ave|Rd|Blvd|Dr|Ln|Street|Avenue|Road))\b)",

@@ -99,7 +99,7 @@ def _time(match: re.Match[str]) -> str:
     if match[4]:
         return f"{words}{seconds} {_half_of_day(match, match[4])}"
     if not minute:
-        words = f"{words} o'clock" if 0 < hour < 13 else f"{words} hundred"
+        words = f"{words} o'clock" if 0 < hour < 13 else f"{words} {'hundred' if hour < 25 else 'minutes'}"
     return f"{words}{seconds}"
 
 
@@ -118,8 +118,8 @@ def _duration(match: re.Match[str]) -> str:
 
 
 def _lasting(match: re.Match[str]) -> str:
-    """Read a time with seconds as a duration where the words around it say so."""
-    said = _LASTS.search(before(match, _REACH)) or _LONG.match(match.string, match.end())
+    """Read a time with seconds as a duration where it begins with "00" or the words around it say so."""
+    said = match[1] == "00" or _LASTS.search(before(match, _REACH)) or _LONG.match(match.string, match.end())
     return _duration(match) if said else match[0]
 
 
@@ -151,10 +151,12 @@ MONTHS: tuple[Rule, ...] = (
 )
 DATES: tuple[Rule, ...] = (
     rule(r"\b(\d{4}-\d\d-\d\d)T(?=\d\d:)", r"\1 "),
-    rule(rf"{_ALONE}({_DAY})-({MONTH})-((?:[12]\d)?\d\d){_END}", r"\1 \2 \3"),
+    rule(rf"{_ALONE}({_DAY})-({MONTH})-([12]\d\d\d){_END}", r"\1 \2 \3"),
+    rule(rf"{_ALONE}({_DAY})-({MONTH})-(\d\d){_END}", r"\1 \2 '\3"),
     rule(rf"\b({MONTH})-({_DAY})(?:-([12]\d{{3}}))?{_END}", r"\1 \2 \3"),
     rule(  # "on 3/14"; other pairs may be fractions
-        rf"\b((?:[Dd]ue|[Oo]n|[Ss]ince|[Uu]ntil|{_WEEKDAY},?) )(?!9/11\b)({_MONTH_NUMBER})/({_DAY}){_END}(?! of\b)",
+        rf"\b((?:[Dd]ue|[Oo]n|[Ss]ince|[Uu]ntil|{_WEEKDAY},?) )"
+        rf"(?!9/11\b|(?:1/[2-8]|[23]/[345]) [a-z])({_MONTH_NUMBER})/({_DAY}){_END}",
         lambda match: f"{match[1]}{_MONTHS[int(match[2]) - 1]} {ordinal(int(match[3]))}",
     ),
     rule(

@@ -146,7 +146,7 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"\b([A-Z]{1,3})&([A-Z]{1,3})('?s)?\b", _joined_letters),
     rule(r"(?i)\be\.g\b\.?,?", "for example,"),
     rule(r"(?i)\bi\.e\b\.?,?", "that is,"),
-    rule(rf"(?i)\b{_NO_UNIT}({'|'.join(_BEFORE_NUMBERS)})\.\s*(?=\d)", _number),
+    rule(rf"(?i)(?<!\.)\b{_NO_UNIT}({'|'.join(_BEFORE_NUMBERS)})\.\s*(?=\d)", _number),
     rule(
         rf"\b{_NO_UNIT}({'|'.join(BEFORE_LETTER)})\.\s*(?=(?:[A-Z]|[IVXL]+)\b(?!'))",
         lambda match: f"{_BEFORE_NUMBERS[match[1].lower()].capitalize()} ",
@@ -220,7 +220,7 @@ LETTERS: tuple[Rule, ...] = (
     rule(r"§§\s?", "sections "),
     rule(r"(?<![^\W_])_+|_+(?![^\W_])", ""),  # around words that are stressed, and for gaps
     rule(r"\b([A-Z])–([A-Z])\b|\b(A)-(Z)\b", lambda m: f"{m[1] or m[3]}{SPELL} to {m[2] or m[4]}{SPELL}"),
-    rule(r"(?<![\u0370-\u03ff])[Α-ΡΣ-Ωα-ω](?![\u0370-\u03ff]|[a-z]{2})", _greek_letter),
+    rule(r"(?<![\u0370-\u03ff\u1f00-\u1fff])[Α-ΡΣ-Ωα-ω](?![\u0370-\u03ff\u1f00-\u1fff]|[a-z]{2})", _greek_letter),
     rule(r"\b([A-Z]{1,2})(?=\d)", rf"\1{SPELL} "),  # "CO2", "A380"
     rule(r"(?<=\d)([A-Z])\b", rf" \1{SPELL}"),  # "4K"
     rule(r"\b([A-D])-(?=\s+(?:average|for|grade|in|on|student)\b|[.,;!?)]|\s*\Z)", rf"\1{SPELL} minus"),
