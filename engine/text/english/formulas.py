@@ -8,10 +8,8 @@ _PIECES = {"K": "king", "Q": "queen", "R": "rook", "B": "bishop", "N": "knight"}
 _CHESS_SIGNS = {"x": "takes", "=": "promotes to", "+": ", check", "#": ", checkmate"}
 _CASTLING = {"O-O": "castles", "O-O-O": "castles queenside"}
 _END = r"(?:=[QRBN])?[+#]?(?!\w)"
-_PIECE_MOVE = rf"[KQRBN][a-h]?[1-8]?x?[a-h][1-8]{_END}"
 # Also for `engine.text.sentences`: the full stop of "3. Bb5" ends no sentence.
-MOVE = rf"(?:{_PIECE_MOVE}|(?:[a-h]x)?[a-h][1-8]{_END}|O-O(?:-O)?{_END})"
-_ION = r"(?:B[ae]2|Ra2|N[bd][35]|Re[47])\+(?!\w)"
+MOVE = rf"(?:[KQRBN][a-h]?[1-8]?x?[a-h][1-8]{_END}|(?:[a-h]x)?[a-h][1-8]{_END}|O-O(?:-O)?{_END})"
 
 _GREEK = (
     "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|upsilon|phi|chi|psi"
@@ -29,11 +27,7 @@ _MATH = re.compile(rf"\^(?:\{{([^{{}}]*)\}}|(\w))|{_COMMAND}|[A-Za-z]|[-+*/=<>_]
 
 
 def _numbered_moves(match: re.Match[str]) -> str:
-    return f", {match[1]}, {_moves(match[2])}"
-
-
-def _moves(written: str) -> str:
-    return ", ".join(map(_move, written.split()))
+    return f", {match[1]}, {', '.join(map(_move, match[2].split()))}"
 
 
 def _move(written: str) -> str:
@@ -60,13 +54,8 @@ def _math(written: str) -> str:
 
 
 CHESS: tuple[Rule, ...] = (
+    # With a number before them; "Bb7" alone may be a chord, "Nd4" a gene, "Ba2+" an ion, and "Re2" a reply.
     rule(rf"(?<![\w.,-])(\d{{1,3}})\.(?:\.\.)?\s?({MOVE}(?:\s{MOVE})?)", _numbered_moves),
-    # Without a number, only what is nothing else: "Bb7" may be a chord, "Ba2+" an ion, and "e4" a field of a map.
-    rule(
-        rf"(?<![\w.,-])(?!{_ION})(?:{_PIECE_MOVE}\s{MOVE}|(?:[KQRBN][a-h]?[1-8]?|[a-h])x[a-h][1-8]{_END}"
-        rf"|[KQRN][a-h]{{1,2}}[1-8]{_END}|B[a-h][1-8][+#])",
-        lambda match: _moves(match[0]),
-    ),
 )
 MATH: tuple[Rule, ...] = (
     rule(
