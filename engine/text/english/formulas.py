@@ -12,18 +12,27 @@ _END = r"(?:=[QRBN])?[+#]?(?!\w)"
 MOVE = rf"(?:[KQRBN][a-h]?[1-8]?x?[a-h][1-8]{_END}|(?:[a-h]x)?[a-h][1-8]{_END}|O-O(?:-O)?{_END})"
 
 _GREEK = (
-    "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|upsilon|phi|chi|psi"
-    "|omega"
-)
-_MATH_SIGNS = {
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi "
+    "omega"
+)  # fmt: skip
+# Commands of LaTeX, and how they are read.
+_COMMANDS = {
+    **{name: name for name in f"{_GREEK} {_GREEK.title()}".split()},
+    **dict.fromkeys("boxed dfrac frac left mathbf mathrm operatorname quad right text tfrac".split(), ""),
+    "approx": "about", "cdot": "times", "div": "divided by", "ge": "≥", "geq": "≥", "infty": "infinity", "ldots": ",",
+    "le": "≤", "leq": "≤", "ne": "≠", "neq": "≠", "pm": "plus or minus", "sqrt": "square root of", "times": "times",
+}  # fmt: skip
+_SIGNS = {
     "+": "plus", "-": "minus", "*": "times", "/": "over", "=": "equals", "<": "less than", ">": "greater than",
-    "_": "sub", r"\times": "times", r"\cdot": "times", r"\infty": "infinity", r"\leq": "less than or equal to",
-    r"\geq": "greater than or equal to", r"\neq": "not equal to", r"\pm": "plus or minus",
+    "_": "sub", "{": "", "}": "",
 }  # fmt: skip
 _POWERS = {"2": "squared", "3": "cubed"}
-_COMMAND = rf"\\(?:{_GREEK}|times|cdot|infty|leq|geq|neq|pm)(?![A-Za-z])"
-_LETTER = r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])"
-_MATH = re.compile(rf"\^(?:\{{([^{{}}]*)\}}|(\w))|{_COMMAND}|[A-Za-z]|[-+*/=<>_]|[{{}}]")
+_COMMAND = rf"\\({'|'.join(_COMMANDS)})(?![A-Za-z])"
+# Between dollars: single letters, and two with an index or a power, as in "mc^2".
+_LETTERS = r"(?<![A-Za-z])(?:[A-Za-z](?![A-Za-z])|[A-Za-z]{2}(?=[\^_]))"
+_MATH = re.compile(
+    rf"\^(?:\{{(?P<power>[^{{}}]*)\}}|(?P<digit>\w))|(?P<over>\}}\s?\{{)|{_COMMAND}|[A-Za-z]+|[-+*/=<>_{{}}]"
+)
 
 
 def _numbered_moves(match: re.Match[str]) -> str:
@@ -43,12 +52,16 @@ def _move(written: str) -> str:
 
 def _math(written: str) -> str:
     def read(match: re.Match[str]) -> str:
-        exponent, token = match[1] or match[2], match[0]
-        if exponent:
-            return f" {_POWERS.get(exponent) or f'to the power of {_math(exponent)}'} "
-        if token in _MATH_SIGNS:
-            return f" {_MATH_SIGNS[token]} "
-        return f" {spelled(token) if token.isalpha() else token.strip('{}').lstrip(chr(92))} "
+        power, token = match["power"] or match["digit"], match[0]
+        if power:
+            words = _POWERS.get(power) or f"to the power of {_math(power)}"
+        elif match["over"]:
+            words = "over"
+        elif token.isalpha():
+            words = token if len(token) > 2 else spelled(token)
+        else:
+            words = _SIGNS[token] if token in _SIGNS else _COMMANDS[token[1:]]
+        return f" {words} "
 
     return _MATH.sub(read, written)
 
@@ -58,9 +71,12 @@ CHESS: tuple[Rule, ...] = (
     rule(rf"(?<![\w.,-])(\d{{1,3}})\.(?:\.\.)?\s?({MOVE}(?:\s{MOVE})?)", _numbered_moves),
 )
 MATH: tuple[Rule, ...] = (
+    rule(r"\\\((.{1,300}?)\\\)", lambda match: _math(match[1])),
     rule(
         # After "US", "5" and before a comma, it is money.
-        rf"(?<!\w)\$(?=[A-Za-z\\({{-])((?:{_COMMAND}|{_LETTER}|[-\d^+*/=<>_(){{}},. ])+)(?<!\s)\$(?!\w)",
-        lambda match: _math(match[1]),
+        rf"(?<![\w$])(\$\$?)(?=[A-Za-z\\(-])((?:{_COMMAND}|{_LETTERS}|[-\d^+*/=<>_(){{}},. ])+)(?<!\s)\1(?!\w)",
+        lambda match: _math(match[2]),
     ),
+    rule(_COMMAND, lambda match: f" {_COMMANDS[match[1]]} "),  # of a formula that is cut
+    rule(r"\\(?![A-Za-z\d])", ""),  # before signs, as in Markdown: "\*"
 )

@@ -389,6 +389,13 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("Re2: the gene Nd4, the ion Ba2+ and the chords Bb7 Bb7 Eb7",
          "re two , the gene nd four , the ion ba two plus and the chords bb seven bb seven eb seven"),
         ("If $x^2 + y_1 = z^{10}$ and $\\alpha$", "if X squared plus Y sub one equals Z to the power of ten and alpha"),
+        (r"Let \( j \) be \(\frac{p}{q}\), so that \( V = \frac{4}{3} \pi r^3 \) is \(5.74 \times 10^{21}\).",
+         ("let J be P over Q , so that V equals four over three pi R cubed is five point seven four times ten to the "
+         "power of twenty one .")),
+        (r"If $E = mc^2$, then $$d = 10$$ or \text{area} \times 5.",
+         "if E equals M C squared , then D equals ten or , area , times five ."),
+        (r"A \*star\*, one\_two, 5 \~ 6 and C:\Users",
+         "a star , one underscore two , five about six and C , backslash users"),
         ("It is $5 or $9, US$3 or a $", "it is five dollars or nine dollars , three U S dollars or a dollars"),
         ("5$, 10$ or the US$/A$ rate", "five dollars , ten dollars or the U S dollars slash a dollars rate"),
         ("In US$, A$, C$, $, A$ ($)", "in U S dollars , a dollars , C dollars , dollars , a dollars , dollars ,"),
