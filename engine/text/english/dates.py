@@ -128,7 +128,8 @@ def _plural_or_seconds(match: re.Match[str]) -> str:
     said, text, end = before(match, _REACH), match.string, match.end()
     if _LASTING.match(text, end) or (_TAKES_DURATION.search(said) and _AFTER_DURATION.match(text, end)):
         return match[0]
-    if not (_ROUND.fullmatch(match[1]) or _COUNTED_OR_NAMED.search(said)):
+    is_round = _ROUND.fullmatch(match[1]) and (match[1] != "10" or text.startswith(" of", end))  # no decade
+    if not (is_round or _COUNTED_OR_NAMED.search(said)):
         return match[0]
     return plural(cardinal(int(match[1].replace(",", ""))).removeprefix("one "))  # "100s" are hundreds
 

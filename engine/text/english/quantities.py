@@ -53,7 +53,7 @@ _ALONE = rf"(?<![\w.,:{_SIGNS}-])"
 _SIGN, _AMOUNT = f"[{_SIGNS}]", "|".join(_AMOUNTS)
 _SCALE = "(?:hundred|thousand|million|billion|trillion)"
 _LENGTH = r"(?:(?:centi|milli)?meters?|feet|foot|inch(?:es)?|yards?)"
-_PRICED = r"(\d|¢|dollars?|euros?|pounds?|cents?|yen|rupees?|times?)"
+_PRICED = r"(\d|¢|dollars?|euros?|pounds?|cents?|yen|rupees?|times?|\b[a-z]{3,}s)"
 # Others may be dates, as "3/12".
 _PART = r"(?:[1-9]/(?:[2-9]|100?)|\d{1,2}/(?:32|64|16(?=[ -]inch)))"
 
@@ -245,13 +245,13 @@ FRACTIONS: tuple[Rule, ...] = (
     rule(r"(?i)(\b(?:blood pressure|BP) (?:is |of |was )?)(\d{2,3})/(\d{2,3})\b", r"\1\2 over \3"),
     rule(r"\b(\d+(?:\.\d+)?)(?:e([-−]?)|E(?:\+|([-−])))(\d{1,3})\b", r"\1 times 10 to the power of \2\3\4"),
     rule(r"(?<=\d)\s?/\s?(?=\d[\d.,]*+\s*=)", " divided by "),
-    rule(r"(?<=\d)\s?[-–]\s?(?=\d[\d.,]*+\s*=)", " minus "),
+    rule(r"(?<=\d)\s?[-–]\s?(?=\d[\d.,]*+(?:\s*=|\)\^))", " minus "),
     rule(r"(?<=[\w)])\^([23])(?!\.?\d)", lambda match: " squared" if match[1] == "2" else " cubed"),
     rule(r"(?<=[^\W_)])\^(?=-?[^\W_])|(?<=\))\^(?=-?\d)", " to the power of "),
     rule(r"\b(?:24/7|50/50|20/20|9/11)\b", lambda match: match[0].replace("/", " ")),
     rule(r"\b(\d{1,2})/(\d{1,2})(?= time\b)", r"\1 \2"),  # of music
     rule(r"(?<![\w.,/])(\d{1,3})/\1\b(?!/|[.,]\d)", r"\1 out of \1"),
-    rule(r"(?<![\w.,/])(\d{1,3}\.\d{1,3})\s?/\s?(\d{1,3})\b(?!/|[.,]\d)", r"\1 out of \2"),  # ratings
+    rule(r"(?<![\w.,/])(\d{1,2}\.\d{1,3})\s?/\s?(100?|5)\b(?!/|[.,]\d)", r"\1 out of \2"),  # ratings
     rule(
         rf"(?:(?<![\w.,/])(\d{{1,3}})(?:\s{{1,2}}|-))?(?<![\w.,/])({_PART})\b(?!/)"
         rf"(?:[\s-]?({UNIT})(?![\w/{SPELL}]){STOP})?",
