@@ -195,7 +195,6 @@ TIMES: tuple[Rule, ...] = (
         lambda match: f"{_count(int(match[1]), 'minute')} and {match[2]} seconds",
     ),
     rule(r"(?<=\d:[0-5]\d)(?=[A-Za-z])", " "),
-    rule(r"\b12:00(?= (?:noon|midnight)\b)", "twelve"),
     rule(r"\b(\d{1,4}) ?h(?:rs?\.?)? ?(\d{1,4}) ?m(?:ins?)?(?: ?(\d{1,4}) ?s(?:ecs?)?)?\b" + STOP, _duration),
     rule(r"()\b(\d{1,4}) ?m(?:ins?)? ?(\d{1,4}) ?s(?:ecs?)?\b", _duration),
     rule(r"\b(\d{1,4}) ?m(?= (?:ago|later|left|remaining)\b)", lambda match: _count(int(match[1]), "minute")),

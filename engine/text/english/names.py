@@ -188,11 +188,6 @@ NUMERALS: tuple[Rule, ...] = (
     rule(r"\bWW(?=I{1,2}\b|[12]\b)", "World War "),
     rule(rf"\A\s*+(?!XL|X+(?!\.))({_ANY_NUMERAL})(?=\.?\s*\Z|\.\s+[A-Z])", _heading),
     rule(rf"\b({_NUMERAL})(?=\scentur(?:y|ies)\b)", lambda match: ordinal(roman(match[1]))),
-    rule(
-        rf"\b(pages? )((?=[ivxl]){_BELOW_90.lower()})[-–]((?=[ivxl]){_BELOW_90.lower()})",
-        lambda match: f"{match[1]}{cardinal(roman(match[2].upper()))} to {cardinal(roman(match[3].upper()))}",
-        re.IGNORECASE,
-    ),
     rule(  # "Act II, Scene iii", "page xii"
         rf"\b((?:{_NUMBERED}|[Pp]ages?) )(?=[ivxl]{{2}})({_BELOW_90.lower()})",
         lambda match: match[1] + cardinal(roman(match[2].upper())),

@@ -206,7 +206,6 @@ MONEY: tuple[Rule, ...] = (
     rule(rf"({_SIGN})({NUMBER})(?=\s?[-–]\s?\1{NUMBER}(?:[\s-]?{_SCALE}|(?i:{_AMOUNT}))\b)", r"\2"),
     rule(rf"(?i)(?<=\d)({_AMOUNT})?\s?[-–]\s?(?={_SIGN}\s?\d)", r"\1 to "),
     rule(rf"(?<![\w)])[-−](?=(?:{'|'.join(_COUNTRIES)})?{_SIGN}\d)", " minus "),
-    rule(rf"({_SIGN})[-−](?=\d)", r" minus \1"),
     rule(rf"\bUS (?={_SIGN}\d)", "US"),
     rule(rf"({_SIGN})({'|'.join(_COUNTRIES)})\s?(?=\d)", r"\2\1"),  # as written in Australia: "$US5"
     rule(rf"\b(?!(?:{'|'.join(_COUNTRIES)}){_SIGN})([A-Za-z]+)(?={_SIGN}\d)", r"\1 "),
@@ -260,7 +259,6 @@ FRACTIONS: tuple[Rule, ...] = (
 )
 MEASURES: tuple[Rule, ...] = (
     rule(r"\b(iPhone \d)s\b", rf"\1 S{SPELL}"),
-    rule(r"(?<=[A-Za-z])/(?=100 ?(?:g|km|mi|ml)\b)", " per "),
     rule(rf"(?<=\d)(\s?(?:%|{UNIT})|[kKMB])\s?[-–]\s?(?=\d)", r"\1 to "),
     rule(
         rf"\b({NUMBER})(?:([kKmMB])(?=(?: to [\d.,]+[kKmMB])?\s(?:[a-z]+\s)?(?:{_COUNTED})\b)|\s?([bmt]n)\b)",
