@@ -313,8 +313,17 @@ def note_events(page: Page) -> None:
 def test_take_plays_sample_exactly_as_it_arrives(page: Page) -> None:
     page.evaluate("() => { window.reprisePlayer.play('silence', new Int16Array(2205)); }")
     page.evaluate(LISTEN)
+    page.evaluate("""() => {
+        const status = document.querySelector(".rp-status");
+        const note = (changes) => window.announced.push(...changes.map(() => status.ariaLive));
+        window.announced = [];
+        new MutationObserver(note).observe(status, { attributeFilter: ["aria-live"] });
+    }""")
     page.get_by_role("button", name="Speak").click()
     until(page, "stats.finished && stats.position >= stats.length - 1")
+    announced = page.evaluate("window.announced")
+    assert "off" in announced, "screen readers do not read the figures that change with each chunk"
+    assert announced[0] == announced[-1] == "polite"
     loud = f"window.heard.filter((value) => Math.abs(value) > 1e-4).length >= {0.99 * len(TAKE)}"
     page.wait_for_function(loud, polling=100)  # the audio thread's messages
     sound = np.frombuffer(base64.b64decode(page.evaluate(HEARD)), np.float32)

@@ -185,7 +185,10 @@ export class PlayerView {
     this.find(".rp-player").dataset.state = player.state;
     this.find(".rp-player").dataset.blank = !sound && player.state !== "waiting";
     const status = player.playback.silent ? words("player.silent") : other && !lost ? sound.status : player.status;
-    this.find(".rp-status").textContent = status || (sound ? "" : words("player.empty"));
+    const line = this.find(".rp-status");
+    line.setAttribute("aria-live", player.state === "speaking" ? "off" : "polite"); // screen readers skip the running figures
+    const text = status || (sound ? "" : words("player.empty"));
+    if (line.textContent !== text) line.textContent = text; // it is announced once
     this.find(".rp-first").textContent = lost ? "" : heard.filter(Boolean).join(" · ");
     this.find(".rp-download").hidden = !sound?.wav && !factsOf(sound).links;
     this.find(".rp-formats").hidden = !factsOf(sound).links;
