@@ -83,7 +83,7 @@ export class CardView {
     parts.replaced = create("div", { class: "rp-script-card-replaced rp-heard", role: "status" });
     parts.length = create("span", { class: "rp-script-card-length" });
     tool("play", () => editor.hear(this.card), ...playAndPause(), parts.length).classList.add("rp-toggle");
-    tool("redo", () => act("redo"));
+    tool("redo", () => isComing(this.card) || act("redo"));
     tool("lock", () => act("lock", { locked: !this.card.locked }), drawing("lock"), drawing("unlock"));
     tool("up", () => editor.move(this.card, -1));
     tool("down", () => editor.move(this.card, 1));
@@ -133,7 +133,8 @@ export class CardView {
     this.showHeard();
     parts.length.textContent = take ? lengthOf(card.seconds, pageLanguage()) : "";
     parts.play.disabled = !take;
-    parts.redo.disabled = locked || isComing(card);
+    parts.redo.disabled = locked;
+    parts.redo.setAttribute("aria-disabled", isComing(card)); // a disabled button would lose the focus
     parts.lock.setAttribute("aria-pressed", locked);
     parts.text.readOnly = parts.speaker.readOnly = locked;
     parts.voice.disabled = locked;
@@ -206,7 +207,7 @@ export class CardView {
     if (composes(event)) return;
     if (event.key === "Enter" && !event.shiftKey && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
-      event.target.blur(); // which saves it
+      this.node.focus(); // which saves it
     } else if (event.key === "Escape" && event.target.value !== this.former) {
       event.stopPropagation();
       event.target.value = this.former;

@@ -273,19 +273,27 @@ class ScriptEditor {
     return found;
   }
 
-  close() {
+  // Shows the list. The script's line takes the focus if it was in the script.
+  async close() {
+    const { id } = this.script;
+    const held = this.view.open.contains(document.activeElement);
     finishDeletions(this.view.list);
     this.script = null;
     this.listening.rest();
     remember(OPEN_KEY, null);
     this.turn();
-    this.ask("list", {}, { quiet: true });
+    await this.ask("list", {}, { quiet: true });
+    const line = [...this.scriptList.children].find(({ dataset }) => dataset.id === id);
+    if (held && !this.script) line?.querySelector("button").focus({ preventScroll: true });
   }
 
+  // Shows the open script or the list. The open script takes the focus if it was in what is hidden now.
   turn() {
+    const held = document.activeElement;
     document.documentElement.toggleAttribute("data-rp-script", this.script !== null);
-    this.element.querySelector(".rp-script-open").hidden = this.script === null;
+    this.view.open.hidden = this.script === null;
     this.element.querySelector(".rp-script-overview").hidden = this.script !== null;
+    if (this.script && !isShown(held)) this.view.open.focus({ preventScroll: true });
   }
 
   // Asks for a change of the open script with the value of a field.

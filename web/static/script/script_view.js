@@ -17,7 +17,7 @@ export class ScriptView {
   constructor(root, editor) {
     Object.assign(this, { root, editor, views: new Map(), voices: [], sounding: null });
     const find = (name) => root.querySelector(`.rp-script-${name}`);
-    for (const name of ["name", "speak", "hear", "stop", "proof", "along", "saving", "progress", "status", "cast", "roles", "apart"]) {
+    for (const name of ["name", "speak", "hear", "stop", "proof", "along", "saving", "progress", "status", "cast", "roles", "apart", "open"]) {
       this[name] = find(name);
     }
     this.list = root.querySelector(".rp-script-cards");
@@ -137,12 +137,16 @@ export class ScriptView {
     const language = pageLanguage();
     const { running, waiting, done, cards, spoken, wait, trouble, proof, differing } = head;
     show(this.name, head.name);
+    this.open.setAttribute("aria-label", head.name);
     show(this.apart, String(head.paragraph_pause));
-    this.speak.textContent = words(done || waiting ? "script.speak_rest" : "script.speak_all");
-    this.speak.hidden = running || (done === cards && !waiting);
-    this.hear.hidden = running || !done;
-    this.stop.hidden = !running && !waiting && !proof;
+    const { speak, hear, stop } = this;
+    const held = document.activeElement;
+    speak.textContent = words(done || waiting ? "script.speak_rest" : "script.speak_all");
+    speak.hidden = running || (done === cards && !waiting);
+    hear.hidden = running || !done;
+    stop.hidden = !running && !waiting && !proof;
     this.proof.hidden = running || !done || Boolean(proof);
+    if (held.hidden) [stop, speak, hear].find((each) => !each.hidden)?.focus(); // its place is taken by another button
     this.progress.hidden = !running && done === cards; // the text below says so
     this.progress.max = cards || 1;
     this.progress.value = done;
@@ -153,7 +157,8 @@ export class ScriptView {
     else if (differing) parts.push(words("script.differing", { count: differing }));
     if (proof?.attempt) parts.push(words("script.repairing", { attempt: proof.attempt }));
     if (trouble) parts.push(trouble);
-    this.status.textContent = parts.join(" · ");
+    this.status.setAttribute("aria-live", running || proof ? "off" : "polite"); // screen readers read the outcome only
+    if (this.status.textContent !== parts.join(" · ")) this.status.textContent = parts.join(" · ");
     this.root.toggleAttribute("data-running", running);
   }
 

@@ -90,6 +90,7 @@ def test_dialogue_from_casting_to_download_and_deletions_and_stops_of_another_pa
         make(page, PLAY)
         expect(text(page, 3)).to_have_value(HELD)
         expect(tab(page).get_by_label("Name of the script")).to_have_value("Good morning! Did you sleep?")
+        expect(tab(page).get_by_role("region", name="Good morning! Did you sleep?")).to_be_focused()
         expect(tab(page).get_by_label("Voice of Ben").locator("option:checked")).to_have_text("Ben")
         tab(page).get_by_label("Voice of Narrator").select_option("Ben")
         expect(tab(page).get_by_label("Voice of card 2", exact=True).locator("option:checked")).to_have_text("Ben")
@@ -106,7 +107,8 @@ def test_dialogue_from_casting_to_download_and_deletions_and_stops_of_another_pa
         card(page, 3).get_by_role("button", name="Delete", exact=True).click()  # its other actions are still shown
         tab(page).get_by_role("button", name="All scripts").click()
         until(lambda: len(saved(storage)) == 1)
-        page.get_by_role("button", name=script.name, exact=True).click()
+        expect(page.get_by_role("button", name=script.name, exact=True)).to_be_focused()
+        page.keyboard.press("Enter")
         expect(text(page, 1)).to_have_value("Not at all.")
         expect(card(page, 2)).to_have_count(0)
         storage.scripts.discard(script.id)  # as another page does
@@ -135,9 +137,11 @@ def speak_with_reload(page: Page, storage: Storage, actor: Actor) -> None:
         tab(page).get_by_label("Pause after paragraphs, in seconds"),
     )
     button(page, "Speak all").click()
+    expect(button(page, "Stop speaking")).to_be_focused()
     expect_state(page, 5, "spoken")
     expect_state(page, 3, "being spoken")
     expect(tab(page).get_by_text("Cards spoken: 4 of 5")).to_be_visible()
+    expect(tab(page).get_by_text("Cards spoken: 4 of 5")).to_have_attribute("aria-live", "off")
     assert [v.name for t, v, _ in actor.asked if v and t in (HELD, "Not at all.")] == ["Ben", "Ben"]
     page.wait_for_function("window.heard.length === 2", polling=100)  # playback then waits for the third
     field = text(page, 5)
@@ -178,8 +182,12 @@ def speak_with_reload(page: Page, storage: Storage, actor: Actor) -> None:
         field.press("Escape")  # the page does not know yet that the text was saved
     until(lambda: saved(storage)[4].endswith("To you"))
     expect(field).to_have_value("So early? To you")
+    field.press("Enter")
+    expect(card(page, 5)).to_be_focused()
     button(page, "Speak the rest").click()
-    expect(tab(page).get_by_text("Cards spoken: 5 of 5")).to_be_visible()
+    told = tab(page).get_by_role("status").filter(has_text="Cards spoken: 5 of 5")
+    expect(told).to_have_attribute("aria-live", "polite")
+    expect(button(page, "Play all")).to_be_focused()
     expect(tab(page).get_by_role("progressbar", name="Cards that are spoken")).to_be_hidden()
 
 
@@ -187,6 +195,7 @@ def choose_lock_and_move(page: Page, storage: Storage, ids: list[str]) -> None:
     button(page, "Speak card 2 again").click()
     until(lambda: len(storage.scripts.takes(ids[1])) == 2)
     expect_state(page, 2, "spoken")
+    expect(button(page, "Speak card 2 again")).to_be_focused()
     offset = text_offset(page, 2)
     text(page, 2).select_text()
     expect(card(page, 2).get_by_role("button", name="Say “Not at all” like…")).to_be_visible()
