@@ -166,6 +166,7 @@ export class CardView {
     if (current === this.renderedProof) return;
     this.renderedProof = current;
     const status = card.heard?.under_way ? words("script.hearing") : "";
+    if (parts.heard.contains(document.activeElement)) this.node.focus(); // its button goes
     parts.heard.replaceChildren(...heardLines(card.heard, status, card.locked ? null : () => editor.proof(this.card)));
   }
 

@@ -13,7 +13,7 @@ export function heardLines(heard, status, repair) {
     const message = words(heard.heard_text ? "script.heard_wrong" : "script.heard_nothing", { words: heard.heard_text });
     lines.push(create("p", {}, ...text), create("p", { class: "rp-heard-message", text: message }));
   }
-  if (status) lines.push(create("p", { class: "rp-heard-message", role: "status", text: status }));
+  if (status) lines.push(create("p", { class: "rp-heard-message", text: status }));
   else if (heard && !heard.right && repair) lines.push(button({ class: "rp-heard-repair", text: words("script.repair"), onclick: repair }));
   return lines;
 }

@@ -216,11 +216,11 @@ def repeat_without_history(page: Page, engine: FakeEngine) -> None:
 
     row(page).get_by_role("button", name="Same again").click()
     expect(page.locator(".rp-take")).to_have_count(2)
-    row(page).get_by_role("button", name="Another take").click()
+    row(page).get_by_role("button", name="Another take").press("Enter")
     expect(page.locator(".rp-take")).to_have_count(3)
+    expect(row(page, 1).get_by_role("button", name="Another take")).to_be_focused()
     assert {text for text, *_ in engine.asked} == {"A take with its own seed."}
     assert [options.seed for *_, options in engine.asked] == [42, 42, None]
-    more(row(page, 1)).click()
     row(page, 1).locator(".rp-menu summary").click()
     _, again = downloaded(page, row(page, 1).get_by_role("button", name="Download WAV"))
     assert np.abs(read_wav(again)[0].astype(int)).max() > 300
@@ -245,11 +245,13 @@ def proof_and_repair(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     ready[0] = True
     row(page).get_by_role("button", name="Check", exact=True).click()
     expect(row(page).locator("mark")).to_have_text("seed.")
-    expect(row(page)).to_contain_text("Recognised: “a take with its own feed”")
+    expect(row(page).get_by_role("button", name="Check", exact=True)).to_be_focused()
+    expect(row(page).get_by_role("status")).to_contain_text("Recognised: “a take with its own feed”")
     assert violations(page, "#rp-takes") == []
     row(page).get_by_role("button", name="Fix").press("Enter")
     expect(page.get_by_text("A better take is at the top of the list.")).to_be_visible()
     expect(page.locator(".rp-take")).to_have_count(4)
+    expect(row(page, 1).locator(".rp-take-play")).to_be_focused()
     expect(row(page)).to_contain_text("Every word matches the text.")
     page.reload()
     expect(row(page)).to_contain_text("Every word matches the text.")

@@ -25,7 +25,7 @@ export class TakeRow {
     this.compare = tool(undefined, "compare", words("takes.compare"));
     this.erase = tool("rp-take-delete", "delete", words("takes.delete"));
     this.check = tool(undefined, "check", words("script.hear_back"));
-    this.heard = create("div", { class: "rp-heard" });
+    this.heard = create("div", { class: "rp-heard", role: "status" });
     this.node = create("li", { class: "rp-take" }, this.head(), this.heard, this.more(tool));
   }
 
@@ -81,11 +81,12 @@ export class TakeRow {
   showHeard(checking) {
     const { heard } = this.take;
     const { attempt = null } = checking?.id === this.id ? checking : {};
-    this.check.disabled = checking !== null;
+    this.check.ariaDisabled = checking !== null; // a disabled button would lose the focus
     const current = JSON.stringify([heard, attempt, checking === null]);
     if (current === this.renderedProof) return;
     this.renderedProof = current;
     const status = attempt === null ? "" : attempt ? words("script.repairing", { attempt }) : words("script.hearing");
+    if (this.heard.contains(document.activeElement)) this.play.focus(); // its button goes
     this.heard.replaceChildren(...heardLines(heard, status, checking ? null : () => this.act("repair", this.id)));
   }
 }

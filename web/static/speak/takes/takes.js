@@ -281,11 +281,11 @@ class Takes {
     if (there !== row.node) this.find(".rp-take-rows").insertBefore(row.node, there ?? null);
   }
 
-  // The latest take is unfolded; the others are folded.
+  // The latest take is unfolded; the others are folded, except the one where the keyboard is used.
   newRow(id, place) {
     const row = new TakeRow(id, (...pressed) => this.act(...pressed));
     if (place === 0) {
-      this.rows.forEach(({ details }) => (details.open = false));
+      this.rows.forEach(({ details }) => (details.open = details.querySelector(":focus-visible") !== null));
       row.details.open = true;
     }
     this.rows.set(id, row);
