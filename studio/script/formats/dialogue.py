@@ -26,6 +26,8 @@ _LINE = regex.compile(
     r"\s*(?P<text>.*)",
     regex.DOTALL,
 )
+# Of chapters and speeds, which belong to the speech after the name.
+_MARKS = regex.compile(r"\A(?:\[ *(?:chapter|speed) *:(?:[^\[\]\\\n]|\\.)*+\]\s*)++", regex.IGNORECASE)
 # A name before a speech in Japanese brackets, which particles ("母は「…」") and kinds of works ("小説「…」") are not.
 _LETTER = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Latin}\p{Nd}ー・]"
 _QUOTED = regex.compile(
@@ -88,7 +90,7 @@ def find_speakers(lines: Iterable[str], *, throughout: bool = False) -> frozense
     names, saying = Counter[str](), Counter[str]()
     opened: str | None = None
     for line, following in pairwise([*map(str.strip, lines), ""]):
-        found = _match(line)
+        found = _match(_MARKS.sub("", line))
         opened = found[0] if found else opened if line else None
         count += bool(line)
         theirs += opened is not None
@@ -115,21 +117,23 @@ def split_by_speaker(
     """Split the lines of a paragraph by speaker. A speaker's lines end at the next name, with the paragraph, or after
     the bracket that closes a speech in brackets.
 
-    listed: names that are known to be speakers', of any form. A name that nothing follows is read aloud as text.
+    listed: names that are known to be speakers', of any form. A name that nothing follows is read aloud as text. Marks
+    before a name of `speakers` are put before its speech.
     """
     parts, known = [SpeakerLines(None, [])], speakers | listed
     in_brackets = is_over = False  # whether the last speech is in brackets, and whether it has ended
     for number, line in enumerate(lines, 1):
-        found = _match_listed(line, listed) or _match(line)
+        bare = _MARKS.sub("", line) if speakers else line
+        found = _match_listed(line, listed) or _match(bare)
         if found is None or found[0] not in known or (not found[1] and number == len(lines)):
             if is_over:
                 parts.append(SpeakerLines(None, []))
             parts[-1].lines.append(line)
             in_brackets = in_brackets and not is_over
         else:
-            name, text = found
+            name, text = found[0], line[: len(line) - len(bare)] + found[1]
             parts.append(SpeakerLines(name, [text] if text else []))
-            in_brackets = _QUOTED.match(line) is not None
+            in_brackets = _QUOTED.match(bare) is not None
         is_over = in_brackets and line.rstrip("。．！？!?…").endswith(("」", "』"))
     return [part for part in parts if part.lines]
 

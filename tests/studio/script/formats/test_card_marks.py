@@ -25,6 +25,20 @@ def test_speed_mark_applies_to_its_paragraph() -> None:
     assert plain.speed == 1.0
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.md"])
+def test_marks_before_a_speaker_are_those_of_the_speech(name: str) -> None:
+    text = "[chapter:One] [speed:0.8] Anna: Hi. [pause:3]\n\n[speed:1.5] [Ben] Hi.\n\n[speed:2]\nAnna: So.\n\nBen: Bye."
+    assert [(card.speaker, card.text, card.speed, card.chapter, card.pause) for card in parse(text, name).cards] == [
+        ("Anna", "Hi.", 0.8, "One", 3.0),
+        ("Ben", "Hi.", 1.5, None, PARAGRAPH_PAUSE),
+        ("Anna", "So.", 2.0, None, PARAGRAPH_PAUSE),
+        ("Ben", "Bye.", 1.0, None, PARAGRAPH_PAUSE),
+    ]
+    assert parse("[speed:0.5] Note: this is no dialogue.", name).speakers == ()
+    quoted = parse("[speed:0.8] 太郎「おはよう。」\n彼は笑った。\n花子「おはよう。」", name)
+    assert [(card.speaker, card.speed) for card in quoted.cards] == [("太郎", 0.8), (None, 1.0), ("花子", 1.0)]
+
+
 def test_final_pause_mark_sets_the_pause_of_the_card() -> None:
     first, second, third = parse("One. [pause:2.5]\n\nTwo [pause:1] and a half.\n\n[pause:3]Three.").cards
     assert (first.text, first.pause, first.ends_paragraph) == ("One.", 2.5, False)
