@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from engine.audio.output.concatenate import FileFormat
 from engine.errors import InvalidInput, ScriptNotFound
+from studio.file_names import short_stem
 from studio.script import Cue, cues, to_markdown, to_srt, to_vtt
 from studio.script.export import ScriptExport
 from web.downloads.links import DownloadFile, DownloadStream, FileProducer
@@ -39,7 +40,7 @@ def script_producer(scripts: ScriptLibrary, covers: CoverStore) -> FileProducer:
         if format not in SCRIPT_FORMATS:
             raise ScriptNotFound("cards.format", format=format, formats=tuple(SCRIPT_FORMATS))
         script = scripts.get(script_id, owner=owner)
-        name = f"{script.name}.{format}"
+        name = f"{short_stem(script.name).rstrip(' .') or 'file'}.{format}"
         if format in SUBTITLES:
             return DownloadFile(_subtitles(scripts, owner, script_id, format), name, SUBTITLES[format][1])
         if format == "md":

@@ -61,6 +61,14 @@ def export_script(storage: Storage, script: str, format: str, owner: str = OWNER
         return file.name, file.file.read()
 
 
+@pytest.mark.parametrize(
+    ("name", "stem"), [("It rains.", "It rains"), ("…", "…"), ("...", "file"), ("雨" * 100, "雨" * 66)]
+)
+def test_file_is_named_after_its_script(storage: Storage, script: str, name: str, stem: str) -> None:
+    storage.scripts.rename(script, name, owner=OWNER)
+    assert export_script(storage, script, "srt")[0] == f"{stem}.srt"
+
+
 @pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus"])
 def test_sound_export_has_takes_and_pauses(storage: Storage, script: str, format: str) -> None:
     name, data = export_script(storage, script, format)
