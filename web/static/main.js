@@ -28,7 +28,7 @@ import { begin } from "./shell/switches.js";
 import * as voiceRail from "./speak/voices/voice_rail.js";
 import * as checker from "./status/checker.js";
 import * as status from "./status/status.js";
-import { focusWhenShown, listen, nameOverflow } from "./ui/keyboard.js";
+import { describeAccordions, focusWhenShown, listen, nameOverflow } from "./ui/keyboard.js";
 import { closeFromOutside, keepInPage } from "./ui/menus.js";
 import { translate } from "./ui/words.js";
 
@@ -84,5 +84,6 @@ window.reprise = {
     document.documentElement.toggleAttribute("data-rp-mounted", true); // the page's name is shown until now (web/ui/modules.py)
     translate(component.element);
     COMPONENTS[name].mount({ ...component, upload: withoutMessages(component.upload) });
+    setTimeout(describeAccordions);
   },
 };

@@ -112,6 +112,7 @@ export class PlayerView {
     const [speed, volume] = [Number(this.speed.value), Number(this.loudness.value)];
     if (speed !== this.player.playback.speed) this.player.playback.setSpeed(speed);
     this.player.setVolume(volume);
+    this.loudness.setAttribute("aria-valuetext", new Intl.NumberFormat(pageLanguage(), { style: "percent" }).format(volume));
     this.find(".rp-mute").setAttribute("aria-pressed", volume === 0);
     this.speed.toggleAttribute("data-changed", speed !== 1);
     remember(KEPT, JSON.stringify({ speed, volume }));

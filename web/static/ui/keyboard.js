@@ -1,5 +1,5 @@
 // Keyboard and screen reader support that Gradio's components lack: arrow keys between tabs, lists that close when they
-// lose the focus, the name of a menu, and the focus of what an event shows.
+// lose the focus, the states of accordions, the name of a menu, and the focus of what an event shows.
 
 import { isShown } from "./elements.js";
 import { words } from "./words.js";
@@ -45,6 +45,15 @@ function leave({ target, relatedTarget }) {
   });
 }
 
+// Gradio's accordions do not tell whether they are open, and their arrow is a letter. Called after each event that could show
+// or open one.
+export function describeAccordions() {
+  for (const head of document.querySelectorAll("button.label-wrap")) {
+    head.ariaExpanded = head.classList.contains("open");
+    head.querySelector(".icon").ariaHidden = true;
+  }
+}
+
 // Focuses an element in the middle of the window as soon as it is shown; not at all if it is not shown soon.
 export async function focusWhenShown(id) {
   for (let frame = 0; frame < FRAMES; frame++) {
@@ -73,4 +82,5 @@ export function nameOverflow() {
 export function listen() {
   document.addEventListener("keydown", press, { capture: true });
   document.addEventListener("focusout", leave);
+  for (const event of ["click", "focusin", "reprise:tab"]) document.addEventListener(event, () => setTimeout(describeAccordions));
 }

@@ -47,6 +47,13 @@ def test_studio_works_with_the_keyboard(
         expect(page.locator(".rp-card-name")).to_have_text("Ben")
         assert storage.favourites.ids() == {ben.id}
 
+        # Screen readers are told whether the settings are open, and the volume in percent.
+        advanced = page.get_by_role("button", name="Advanced", exact=True)
+        for expanded in ("false", "true"):
+            expect(advanced).to_have_attribute("aria-expanded", expanded)
+            advanced.press("Enter")
+        expect(page.get_by_label("Volume")).to_have_attribute("aria-valuetext", "100%")
+
         # Change the pronunciation of a selected word.
         text = page.get_by_label("Text to speak")
         text.fill("Learn SQL today, not GIF.")
