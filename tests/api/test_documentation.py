@@ -12,6 +12,7 @@ from tests.api.conftest import Server, decode_audio
 from tests.paths import ROOT
 
 COMMANDS = {"sh": ["sh", "-e"], "python": [sys.executable], "js": ["node", "--input-type=module"]}
+TABLE = 'character,line,file\nGuard,"Stop, ""friend""!",guard_001\nQueen,Come in.,queen_001\n'
 EXAMPLES = re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / "docs" / "api.md").read_text("utf-8"), re.M | re.S)
 
 
@@ -22,13 +23,29 @@ def test_each_language_has_an_example() -> None:
 @pytest.mark.usefixtures("short_turns")
 @pytest.mark.parametrize(("language", "code"), EXAMPLES)
 def test_example_runs(server: Server, tmp_path: Path, language: str, code: str) -> None:
+    (tmp_path / "lines.csv").write_text(TABLE, "utf-8-sig")
     done = subprocess.run(
         COMMANDS[language], input=code, cwd=tmp_path, env={**os.environ, "REPRISE_URL": server.url},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    if written := list(tmp_path.iterdir()):
-        samples, rate = decode_audio(written[0].read_bytes(), written[0].suffix[1:])
+    written = [file for file in tmp_path.iterdir() if file.suffix not in (".csv", ".json")]
+    for file in written:
+        samples, rate = decode_audio(file.read_bytes(), file.suffix[1:])
         assert len(samples) / rate >= 0.9 * server.sentence
-    else:
+    if not written:
         assert float(done.stdout.removesuffix(" s\n")) >= 0.9 * server.sentence
+
+
+@pytest.mark.usefixtures("short_turns")
+def test_only_changed_lines_of_a_table_are_spoken_again(server: Server, tmp_path: Path) -> None:
+    (code,) = [code for _, code in EXAMPLES if "lines.csv" in code]
+    written: list[dict[str, int]] = []
+    for table in (TABLE, TABLE.replace("Come in.", "Come in now.")):
+        (tmp_path / "lines.csv").write_text(table, "utf-8-sig")
+        environment = {**os.environ, "REPRISE_URL": server.url}
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, timeout=120, check=True)
+        written.append({file.name: file.stat().st_mtime_ns for file in tmp_path.glob("*.wav")})
+    before, after = written
+    assert before.keys() == after.keys() == {"guard_001.wav", "queen_001.wav"}
+    assert [name for name in before if after[name] != before[name]] == ["queen_001.wav"]
