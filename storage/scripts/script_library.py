@@ -82,6 +82,11 @@ class ScriptLibrary:
                 session=session, script_id=script_id, owner=checked_owner(owner), seconds=seconds
             )
 
+    def set_speeds(self, script_id: str, speed: float, *, owner: str = LOCAL) -> None:
+        """Set the playback speed of the takes of all cards, 0.5 to 2, preserving pitch. Raises InvalidInput."""
+        with self._database.write() as session:
+            scripts.set_speeds(session=session, script_id=script_id, owner=checked_owner(owner), speed=speed)
+
     def discard(self, script_id: str, *, owner: str = LOCAL) -> None:
         """Delete a script and its takes, except those in the history."""
         self._database.delete(

@@ -150,6 +150,12 @@ def set_paragraph_pause(*, session: Session, script_id: str, owner: str, seconds
     return record(session=session, script_id=script_id, owner=owner)
 
 
+def set_speeds(*, session: Session, script_id: str, owner: str, speed: float) -> None:
+    """Set the playback speed of the takes of all cards. Raises ScriptNotFound, InvalidInput."""
+    row = lock_row(session=session, script_id=script_id, owner=owner)
+    session.execute(update(CardRow).where(CardRow.script_id == row.id).values(speed=checked_speed(speed)))
+
+
 def remove(*, session: Session, script_id: str, owner: str) -> None:
     """Delete a script with its takes, except those in the history. Raises ScriptNotFound."""
     row = lock_row(session=session, script_id=script_id, owner=owner)

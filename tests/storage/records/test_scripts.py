@@ -56,6 +56,23 @@ def test_paragraph_pause_leaves_individual_pauses(storage: Storage) -> None:
             storage.scripts.set_paragraph_pause(script, wrong)
 
 
+def test_speed_of_all_cards(storage: Storage) -> None:
+    cards = create_cards(storage)
+    script = cards[0].script_id
+    attach_take(storage, cards[0])
+    storage.scripts.lock(cards[1].id, True)
+    storage.scripts.set_speed(cards[2].id, 1.5)
+    other = storage.scripts.create("Other", [card("One.")]).id
+    storage.scripts.set_speeds(script, 0.804)
+    assert [each.speed for each in storage.scripts.cards(script)] == [0.8] * 3
+    assert storage.scripts.cards(script)[0].take_id is not None
+    assert storage.scripts.cards(other)[0].speed == 1
+    with pytest.raises(InvalidInput):
+        storage.scripts.set_speeds(script, 2.1)
+    with pytest.raises(ScriptNotFound):
+        storage.scripts.set_speeds(script, 1, owner="user:eve")
+
+
 def test_speed_and_chapter_changes_keep_the_take(storage: Storage) -> None:
     one, two, _ = create_cards(storage)
     attach_take(storage, one)

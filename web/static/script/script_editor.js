@@ -92,7 +92,7 @@ class ScriptEditor {
       this.view.writeFocused();
       this.keepEdits();
     });
-    const { apart, name } = this.view;
+    const { apart, name, pace } = this.view;
     name.addEventListener("change", () => this.enter(name, "rename", { id: this.script.id, name: name.value }));
     on("speak", "click", () => this.speak());
     on("hear", "click", () => this.hearAll());
@@ -100,6 +100,7 @@ class ScriptEditor {
     on("proof", "click", () => this.proof());
     this.view.along.checked = this.listening.on = remembered(ALONG_KEY) !== "no";
     apart.addEventListener("change", () => this.enter(apart, "paragraphs", { seconds: apart.valueAsNumber || 0 }));
+    pace.addEventListener("change", () => this.enter(pace, "speeds", { speed: pace.valueAsNumber || 1 }));
     on("along", "change", () => this.goAlong(this.view.along.checked));
     const formats = Object.entries(SCRIPT_FORMATS).map(([format, text]) =>
       button({ text, onclick: () => this.save(format) }),
@@ -298,7 +299,7 @@ class ScriptEditor {
 
   // Asks for a change of the open script with the value of a field.
   enter(field, what, values) {
-    sent(field, this.ask(what, values), () => this.script?.head && this.view.showHead(this.script.head));
+    sent(field, this.ask(what, values), () => this.script?.head && this.view.showHead(this.script));
   }
 
   // ---- speaking

@@ -11,13 +11,13 @@ import { isDeleted } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const NEAR = "800px"; // cards this near to the viewport get their controls
-const HEAD_FIELDS = ["name", "apart"];
+const HEAD_FIELDS = ["name", "apart", "pace"];
 
 export class ScriptView {
   constructor(root, editor) {
     Object.assign(this, { root, editor, views: new Map(), voices: [], sounding: null });
     const find = (name) => root.querySelector(`.rp-script-${name}`);
-    for (const name of ["name", "speak", "hear", "stop", "proof", "along", "saving", "progress", "status", "cast", "roles", "apart", "open"]) {
+    for (const name of ["name", "speak", "hear", "stop", "proof", "along", "saving", "progress", "status", "cast", "roles", "apart", "pace", "open"]) {
       this[name] = find(name);
     }
     this.list = root.querySelector(".rp-script-cards");
@@ -48,7 +48,7 @@ export class ScriptView {
     const numbers = new Map(script.order.map((id, i) => [id, i + 1]));
     const whose = moved ? script.list : changed;
     for (const card of whose) this.views.get(card.id).show(card, numbers.get(card.id));
-    this.showHead(script.head);
+    this.showHead(script);
     this.showCast(script);
   }
 
@@ -133,12 +133,14 @@ export class ScriptView {
 
   // ---- head and cast
 
-  showHead(head) {
+  showHead({ head, list }) {
     const language = pageLanguage();
     const { running, waiting, done, cards, spoken, wait, trouble, proof, differing } = head;
     show(this.name, head.name);
     this.open.setAttribute("aria-label", head.name);
     show(this.apart, String(head.paragraph_pause));
+    const speeds = new Set(list.map(({ speed }) => speed));
+    show(this.pace, speeds.size === 1 ? String([...speeds][0]) : ""); // empty if they differ
     const { speak, hear, stop } = this;
     const held = document.activeElement;
     speak.textContent = words(done || waiting ? "script.speak_rest" : "script.speak_all");

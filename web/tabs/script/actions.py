@@ -65,6 +65,7 @@ class ScriptActions:
             "speed": self._speed,
             "chapter": self._chapter,
             "paragraphs": self._paragraphs,
+            "speeds": self._speeds,
             "lock": self._lock,
             "move": self._move,
             "insert": self._insert,
@@ -235,6 +236,11 @@ class ScriptActions:
     def _paragraphs(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Set the pause after each paragraph."""
         self._scripts.set_paragraph_pause(command.script, command.number_value("seconds"), owner=owner.key)
+        return {}
+
+    def _speeds(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
+        """Set the speed of all cards."""
+        self._scripts.set_speeds(command.script, command.number_value("speed"), owner=owner.key)
         return {}
 
     def _lock(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:

@@ -335,6 +335,8 @@ def test_cards_are_edited(page: Page, storage: Storage) -> None:
     assert page.texts == ["Good morning!", "Is it?", "Something new.", "It is."]
     page.ask("remove", card=second)
     assert page.texts == ["Good morning!", "Something new.", "It is."]
+    page.ask("speeds", speed=0.8)
+    assert {card["speed"] for card in page.cards} == {0.8}
     page.ask("rename", id=page.script, name="A morning")
     assert page.state["head"]["name"] == "A morning"
     storage.voices.delete(ben)
