@@ -233,6 +233,7 @@ def expect_large_targets(page: Page) -> None:
     offer.click()
     expect(page.get_by_role("tab", name="Script", exact=True)).to_have_attribute("aria-selected", "true")
     expect(page.get_by_role("button", name="Speak all")).to_be_visible()
+    expect(page.locator(".rp-script-open")).to_be_focused()
     assert small_targets(page) == [], "Script, with a script open"
     page.get_by_role("button", name="All scripts").click()
     expect(page.get_by_text("Cards spoken: 0 of 90").first).to_be_visible()

@@ -6,6 +6,7 @@ import { button, create } from "../ui/elements.js";
 import { clock, secondsOf, stallsOf } from "../ui/format.js";
 import { SOUND_FORMATS } from "../sound/formats.js";
 import { draw } from "../ui/icons.js";
+import { closeMenu } from "../ui/menus.js";
 import { atLoudness, isLoud, loudnessChoice } from "../sound/loudness.js";
 import { barsOf, PEAKS_PER_SECOND } from "../sound/peaks.js";
 import { remember, remembered } from "../ui/remember.js";
@@ -88,7 +89,7 @@ export class PlayerView {
     const times = (speed) => words("player.times", { speed });
     this.speed.replaceChildren(...SPEEDS.map((speed) => create("option", { value: String(speed), text: times(speed) })));
     const save = (format) => {
-      this.find(".rp-formats").open = false;
+      closeMenu(this.find(".rp-formats"));
       this.download(format);
     };
     const named = (format) => ({ "aria-label": words("takes.save", { format: SOUND_FORMATS[format] }), text: SOUND_FORMATS[format] });

@@ -2,7 +2,7 @@
 
 import { isShown } from "../ui/elements.js";
 import { composes } from "../ui/keyboard.js";
-import { MENU } from "../ui/menus.js";
+import { closeMenu, MENU } from "../ui/menus.js";
 
 const PICKER = '[role="listbox"], dialog[open], [role="dialog"]'; // they close themselves
 const KEEP = '.rp-sure button[id$="-keep"]'; // the safe answer of a question (web/tabs/history/layout.py)
@@ -16,13 +16,8 @@ export function stopOnEscape(player) {
   document.addEventListener("keydown", (event) => {
     if (!escape(event) || event.defaultPrevented || picking) return;
     const [menu, keep] = [seen(MENU), seen(KEEP)];
-    if (menu) close(menu);
+    if (menu) closeMenu(menu);
     else if (keep) keep.click();
     else if (player.active) player.stopAll();
   });
-}
-
-function close(menu) {
-  menu.open = false;
-  menu.querySelector("summary").focus();
 }

@@ -18,6 +18,7 @@ import { fetchedWav } from "../sound/fetched_wav.js";
 import { SCRIPT_FORMATS, SOUND_FORMATS } from "../sound/formats.js";
 import { isLeaving, whenLeaving } from "../connection/leaving.js";
 import { atLoudness, loudnessChoice } from "../sound/loudness.js";
+import { closeMenu } from "../ui/menus.js";
 import { remember, remembered } from "../ui/remember.js";
 import { deleteWithUndo, finishDeletions, isDeleted } from "../ui/undo.js";
 import { typeInto } from "../ui/typing.js";
@@ -139,7 +140,7 @@ class ScriptEditor {
   // ---- requests and answers
 
   receive(value) {
-    if (value?.show) this.open(value.show, value.message);
+    if (value?.show) this.open(value.show, value.message).then(() => this.view.focus()); // it was just created
     else this.requests.receive(value);
   }
 
@@ -294,7 +295,7 @@ class ScriptEditor {
     document.documentElement.toggleAttribute("data-rp-script", this.script !== null);
     this.view.open.hidden = this.script === null;
     this.element.querySelector(".rp-script-overview").hidden = this.script !== null;
-    if (this.script && !isShown(held)) this.view.open.focus({ preventScroll: true });
+    if (this.script && !isShown(held)) this.view.focus();
   }
 
   // Asks for a change of the open script with the value of a field.
@@ -474,7 +475,7 @@ class ScriptEditor {
   }
 
   async save(format) {
-    this.view.saving.open = false;
+    closeMenu(this.view.saving);
     const [file] = format === "m4b" ? this.cover.files : [];
     // If the file is not a picture, "." is sent, which the server refuses with a message.
     const cover = file ? { text: (await coverOf(file)) ?? "." } : {};

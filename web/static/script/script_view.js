@@ -199,6 +199,10 @@ export class ScriptView {
     this.views.get(id)?.node.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
   }
 
+  focus() {
+    this.open.focus({ preventScroll: true });
+  }
+
   // Focuses a card's text.
   write(id) {
     const view = this.views.get(id);

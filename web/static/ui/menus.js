@@ -3,6 +3,12 @@
 export const MENU = "details.rp-menu[open]";
 const MARGIN = 8; // pixels between a list and the edges of the page
 
+// Closes a menu; its button takes the focus, which would otherwise be lost.
+export function closeMenu(menu) {
+  menu.open = false;
+  menu.querySelector("summary").focus();
+}
+
 export function closeFromOutside() {
   document.addEventListener("click", ({ target }) => {
     for (const menu of document.querySelectorAll(MENU)) if (!menu.contains(target)) menu.open = false;

@@ -273,6 +273,7 @@ def save_files(page: Page, storage: Storage, ids: list[str], tmp_path: Path) -> 
     tab(page).get_by_text("Save as").click()
     page.locator(".rp-script-formats").get_by_label("Loudness of downloads").select_option("16")
     name, wav = downloaded(page, button(page, "WAV"))
+    expect(page.locator(".rp-script-saving summary")).to_be_focused()
     samples, rate = read_wav(wav)
     assert (name, rate) == ("Good morning! Did you sleep_.wav", SAMPLE_RATE)
     assert len(samples) / rate == pytest.approx(seconds, abs=0.01)

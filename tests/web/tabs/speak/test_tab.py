@@ -180,6 +180,7 @@ def play_compare_save_and_delete(page: Page, storage: Storage) -> None:
     row(page).locator(".rp-menu summary").click()
     file, data = downloaded(page, row(page).get_by_role("button", name="Download MP3"))
     expect(row(page).locator(".rp-menu-list")).to_be_hidden()
+    expect(row(page).locator(".rp-menu summary")).to_be_focused()
     assert file == "Ben – The second take, a little longer.mp3"
     assert data.startswith((b"\xff\xfb", b"\xff\xf3", b"ID3"))
 
@@ -228,6 +229,7 @@ def repeat_without_history(page: Page, engine: FakeEngine) -> None:
     page.get_by_label("Other formats").click()
     _, flac = downloaded(page, page.get_by_label("Player").get_by_role("button", name="Download FLAC"))
     assert flac.startswith(b"fLaC")
+    expect(page.get_by_label("Other formats")).to_be_focused()
 
     row(page, 2).get_by_role("button", name="Seed 42").click()
     expect(page.locator("#rp-seed input")).to_have_value("42")

@@ -5,6 +5,7 @@ import { joined, lengthOf, stallsOf } from "../../ui/format.js";
 import { SOUND_FORMATS } from "../../sound/formats.js";
 import { heardLines } from "../../sound/heard.js";
 import { drawing, playAndPause } from "../../ui/icons.js";
+import { closeMenu } from "../../ui/menus.js";
 import { pageLanguage, words } from "../../ui/words.js";
 
 const IN_LABEL = 60; // characters
@@ -47,7 +48,7 @@ export class TakeRow {
   saves() {
     const menu = create("details", { class: "rp-menu" }, create("summary", {}, words("takes.download")));
     const save = (format) => {
-      menu.open = false;
+      closeMenu(menu);
       this.act("save", this.id, format);
     };
     const buttons = Object.entries(SOUND_FORMATS).map(([format, text]) =>
