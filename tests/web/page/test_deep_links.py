@@ -58,6 +58,7 @@ def test_deep_links_open_their_target_or_report_it_missing_and_the_page_rests(
         expect(page.locator(".rp-link-notice")).to_have_text(
             "The link is copied. It works for you; nobody else can see what it opens."
         )
+        expect(page.get_by_role("button", name="Copy link: A Play")).to_be_focused()
         page.get_by_label("Text of the new script").fill("Hello.")
         page.get_by_role("button", name="Make cards").click()
         expect(page.get_by_label("Name of the script")).to_have_value("Hello.")

@@ -64,11 +64,13 @@ export async function copyLink(kind, id) {
 
 // For plain http pages, which have no clipboard API.
 function copyOld(text) {
+  const held = document.activeElement;
   const field = create("textarea", { value: text });
   document.body.append(field);
   field.select();
   const done = document.execCommand("copy");
   field.remove();
+  held.focus({ preventScroll: true });
   return done;
 }
 
