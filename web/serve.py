@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from web.binding import LOCAL, bound_host, checked_address
 from web.folders import private_folder
+from web.proxies import exclude_from_proxies
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -91,6 +92,7 @@ def launch(
     gate = gate_lifespan(policy, calls, login, api)
     alive = AliveEndpoint(version, policy.token)
     root_path = urlsplit(options.get("root_path") or "").path
+    exclude_from_proxies("localhost", bind.strip("[]"))
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:

@@ -1,0 +1,32 @@
+"""Proxies that the environment names (`HTTP_PROXY`, `ALL_PROXY`, …), for the HTTP clients of Gradio and the Hub."""
+
+import os
+from ipaddress import IPv6Address
+from urllib.request import getproxies_environment
+
+
+def make_proxies_readable() -> None:
+    """Rewrite what httpx refuses to read: `socks://`, as desktops name SOCKS5, and networks of IPv6 without a proxy."""
+    for name, value in os.environ.items():
+        if name.lower() == "no_proxy":
+            hosts = (host.strip().removeprefix("[").removesuffix("]") for host in value.split(","))
+            os.environ[name] = ",".join(filter(_is_readable, hosts))
+        elif name.lower().endswith("_proxy") and value.startswith("socks://"):
+            os.environ[name] = value.replace("socks", "socks5", 1)
+
+
+def exclude_from_proxies(*hosts: str) -> None:
+    """Have hosts of this machine called directly: Gradio calls its own server when it starts."""
+    named = getproxies_environment()
+    if named:
+        os.environ["no_proxy"] = ",".join(filter(None, (named.get("no"), *hosts)))
+
+
+def _is_readable(host: str) -> bool:
+    if host.count(":") < 2:
+        return True
+    try:
+        IPv6Address(host)
+    except ValueError:
+        return False
+    return True
