@@ -15,6 +15,7 @@ MAX_PART = 32 << 20  # bytes of one file in an archive
 MAX_ARCHIVE = 256 << 20  # bytes of all files that are read
 MAX_FILES = 20_000  # in an archive
 MAX_TEXT = 5_000_000  # characters
+HEADING_WIDTH = 0.6  # of a full line: shorter lines may be headings
 _NO_CHARACTER = regex.compile(r"[\p{Cs}\p{Co}\p{Noncharacter_Code_Point}\ufeff]|[^\P{Cc}\s]")
 
 
@@ -105,7 +106,7 @@ def paragraphs_of(lines: Iterator[str], width: int) -> Iterator[str]:
     group: list[str] = []
     for line in lines:
         text = line.strip()
-        if group and text[:1].isupper() and len(group[-1]) < 0.6 * width:  # a heading
+        if group and text[:1].isupper() and len(group[-1]) < HEADING_WIDTH * width:
             yield _joined(group)
             group = []
         if text:

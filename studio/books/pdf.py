@@ -1,6 +1,7 @@
 """PDF → text with chapters: paragraphs from the lines of its pages, chapters from the first level of its outline.
 
-Page numbers and running heads at the edges of pages are left out.
+A chapter begins at the line of its title, or else at the top of its page. Page numbers and running heads at the edges
+of pages are left out.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 
-from studio.books.book_text import BookText, Unreadable, paragraphs_of
+from studio.books.book_text import HEADING_WIDTH, BookText, Unreadable, paragraphs_of
 
 MAX_PAGES = 5_000
 _REPEATED = 0.3  # share of the pages: a line at the edges of that many is a running head
 _NEARBY = 3  # pages between two with numbers
 _DIGITS = 6  # of a page number
+_TITLE_LINES = 3
 _NUMBER = re.compile(r"[\W\d]*(?:page|seite|página|s\.|p\.)?[\W\d]*", re.IGNORECASE)
 
 
@@ -50,14 +53,17 @@ def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
 
 
-def _chapters(reader: PdfReader) -> dict[int, str]:
-    """Return the titles of the outline's first level, by page."""
-    found: dict[int, str] = {}
-    for entry in reader.outline:
+def _chapters(reader: PdfReader) -> dict[int, list[str]]:
+    """Return the titles of the outline's first level by page, or those below its only entry, as the book's title is."""
+    entries: Sequence[Any] = reader.outline
+    while len(entries) == 2 and isinstance(entries[1], list):
+        entries = entries[1]
+    found: dict[int, list[str]] = {}
+    for entry in entries:
         if not isinstance(entry, list):
             page = reader.get_destination_page_number(entry)
             if page is not None and page >= 0:
-                found.setdefault(page, str(entry.title or ""))
+                found.setdefault(page, []).append(str(entry.title or ""))
     return found
 
 
@@ -108,13 +114,43 @@ def _counts_pages(number: int | None, at: int, numbers: Sequence[Collection[int 
     return number == at + 1 or any({number + step, number + 2 * step} & set(numbers[at + step]) for step in steps)
 
 
-def _add_pages(book: BookText, pages: list[list[str]], chapters: dict[int, str]) -> None:
+def _add_pages(book: BookText, pages: list[list[str]], chapters: dict[int, list[str]]) -> None:
     """Add the paragraphs of the pages. They continue across pages, unless a chapter begins."""
     lengths = sorted(len(line.strip()) for lines in pages for line in lines if line.strip())
     width = lengths[len(lengths) * 3 // 4] if lengths else 0
-    starts = sorted({0, *chapters})
-    for start, end in zip(starts, [*starts[1:], len(pages)], strict=True):
-        chapter = chapters.get(start)
-        for text in paragraphs_of((line for lines in pages[start:end] for line in lines), width):
+    starts: dict[int, str] = {}
+    first = 0
+    for number, page in enumerate(pages):
+        starts |= {first + line: title for line, title in _begun(page, chapters.get(number, []), width).items()}
+        first += len(page)
+    lines = [line for page in pages for line in page]
+    cuts = sorted({0, *starts})
+    for start, end in zip(cuts, [*cuts[1:], len(lines)], strict=True):
+        chapter = starts.get(start)
+        for text in paragraphs_of(iter(lines[start:end]), width):
             book.add(text, chapter)
             chapter = None
+
+
+def _begun(page: list[str], titles: list[str], width: int) -> dict[int, str]:
+    """Return the chapters that begin on a page, by line. Headings above the first title belong to its chapter."""
+    begun: dict[int, str] = {}
+    for title in titles:
+        lines = range(max(begun, default=-1) + 1, len(page))
+        line = next((at for at in lines if _is_title(page[at : at + _TITLE_LINES], title)), None)
+        if not begun and not any(len(above.strip()) >= HEADING_WIDTH * width for above in page[: line or 0]):
+            line = 0
+        if line is not None:
+            begun[line] = title
+    return begun
+
+
+def _is_title(lines: list[str], title: str) -> bool:
+    """Whether the first line, or the first lines together, are a title, but for its number, its marks and its case."""
+    wanted = _letters(title)
+    return any(_letters("".join(lines[:count])) == wanted for count in range(1, len(lines) + 1))
+
+
+def _letters(text: str) -> str:
+    letters = "".join(filter(str.isalnum, text.casefold()))
+    return letters.lstrip("0123456789") or letters

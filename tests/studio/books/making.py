@@ -73,8 +73,10 @@ def word(parts: Sequence[tuple[str, str]], title: str | None = "A Document", xml
     return file.getvalue()
 
 
-def pdf(pages: Sequence[Sequence[str]], outline: Mapping[str, int] | None = None, password: str = "") -> bytes:
-    """pages: lines of each page, in Latin-1. outline: page numbers by title."""
+def pdf(
+    pages: Sequence[Sequence[str]], outline: Mapping[str, int] | None = None, password: str = "", above: str = ""
+) -> bytes:
+    """pages: lines of each page, in Latin-1. outline: page numbers by title. above: the entry that holds those."""
     objects = ["<< /Type /Catalog /Pages 2 0 R >>"]
     kids = " ".join(f"{4 + 2 * at} 0 R" for at in range(len(pages)))
     objects += [f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>"]
@@ -95,8 +97,9 @@ def pdf(pages: Sequence[Sequence[str]], outline: Mapping[str, int] | None = None
     if not outline and not password:
         return data
     writer, file = PdfWriter(clone_from=PdfReader(io.BytesIO(data))), io.BytesIO()
+    top = writer.add_outline_item(above, 0) if above else None
     for title, page in (outline or {}).items():
-        writer.add_outline_item(title, page)
+        writer.add_outline_item(title, page, parent=top)
     if password:
         writer.encrypt(password, algorithm="RC4-128")
     writer.write(file)

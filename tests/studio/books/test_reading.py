@@ -196,6 +196,43 @@ def test_pdf_paragraphs_span_pages_without_headers_and_numbers(tmp_path: Path) -
     ]
 
 
+def test_pdf_chapters_begin_at_their_titles(tmp_path: Path) -> None:
+    pages = [
+        [
+            "1 The Rain",
+            "It rained all day long, and nobody in the whole town",
+            "left the house, because the street had",
+        ],
+        [
+            "become a river by noon, as it had in the year before.",
+            "2",
+            "The River",
+            "It was wide and very deep.",
+            "3. Home",
+        ],
+        ["CHAPTER FOUR", "At Home", "It was the last house of the street, and it was dry."],
+        ["It has no title of its own, but it is in the outline."],
+    ]
+    outline = {"1. The Rain": 0, "The River": 1, "3 Home": 1, "Not here": 1, "At home": 2, "Afterword": 3}
+    assert texts(read(tmp_path, pdf(pages, outline))) == [
+        ("1 The Rain", "1. The Rain"),
+        (" ".join((*pages[0][1:], pages[1][0])), None),
+        ("2", "The River"),
+        ("The River", None),
+        ("It was wide and very deep.", None),
+        ("3. Home", "3 Home"),
+        ("CHAPTER FOUR", "At home"),
+        ("At Home", None),
+        ("It was the last house of the street, and it was dry.", None),
+        ("It has no title of its own, but it is in the outline.", "Afterword"),
+    ]  # fmt: skip
+
+
+def test_pdf_chapters_are_below_a_single_entry(tmp_path: Path) -> None:
+    data = pdf([["A Book"], ["It was night."], ["It was day."]], {"One": 1, "Two": 2}, above="A Book")
+    assert [chapter for _, chapter in texts(read(tmp_path, data))] == [None, "One", "Two"]
+
+
 @pytest.mark.parametrize("style", ["{}", "- {} -", "Page {}.", "{} / 300"])
 def test_pdf_numbers_that_are_text_are_kept(tmp_path: Path, style: str) -> None:
     """Page numbers go with those of the pages nearby; a year at the edge of a page does not."""
