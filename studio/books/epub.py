@@ -23,6 +23,7 @@ _LEFT_OUT = frozenset("script style head nav svg math audio video object iframe 
 # Page numbers and marks of notes: values of epub:type and roles, without hyphens. As classes, where they may also style
 # other text, they only count if the text is `_MARK`.
 _MARKS = frozenset("noteref pagebreak docnoteref docpagebreak pagenum pageno pagenumber fnanchor footnoteref".split())
+_NOTES = frozenset("footnote endnote rearnote docfootnote docendnote".split())  # which readers show on demand
 _MARK = re.compile(
     r"[\[({]?(?:p(?:age|g|p)?\.?\s?)?(?:\d{1,4}|[ivxlcdm]{1,8}|[a-z]|[*†‡§]{1,3})?[\])}]?", re.IGNORECASE
 )  # [Pg 5], xii, [A]
@@ -189,23 +190,31 @@ def _read_document(data: bytes, titles: Titles, book: BookText) -> None:
 
 
 def _is_left_out(element: Any, tag: str) -> bool:
-    """Whether an element's text is not read: not shown, of another kind, a page number or the mark of a note."""
+    """Whether an element's text is not read: not shown, of another kind, a page number, or a note or its mark."""
     if tag in _LEFT_OUT or element.get("hidden") is not None or _HIDDEN.search(element.get("style") or ""):
         return True
-    if _is_of_marks(element, "epub:type") or _is_of_marks(element, "role"):
+    kinds = _values(element, "epub:type") | _values(element, "role")
+    if not kinds.isdisjoint(_MARKS if tag != "aside" else _MARKS | _NOTES):
         return True
-    if _is_of_marks(element, "class") and tag not in _ALL_HEADINGS:
+    if not _values(element, "class").isdisjoint(_MARKS) and tag not in _ALL_HEADINGS:
         return _MARK.fullmatch(_text(element)) is not None
     linked = tag == "sup" and (element.find("a") is not None or element.getparent().tag == "a")
     return linked and _NOTE.fullmatch(_text(element)) is not None
 
 
-def _is_of_marks(element: Any, attribute: str) -> bool:
-    return not _MARKS.isdisjoint((element.get(attribute) or "").lower().replace("-", "").split())
+def _values(element: Any, attribute: str) -> set[str]:
+    return set((element.get(attribute) or "").lower().replace("-", "").split())
 
 
 def _text(element: Any) -> str:
     return "".join(element.itertext()).strip()
+
+
+def _initial(picture: Any) -> str:
+    """Return the letter that a picture shows at the beginning of a word; "" for other pictures."""
+    letter, parent = (picture.get("alt") or "").strip(), picture.getparent()
+    following = parent.tail if parent.tag == "span" and not picture.tail else picture.tail
+    return letter if len(letter) == 1 and letter.isalpha() and (following or "")[:1].isalpha() else ""
 
 
 def _raised(element: Any) -> str:
@@ -246,7 +255,7 @@ def _blocks(root: Any) -> list[_Block]:
             skipped += left_out
             if skipped:
                 continue
-            parts.append(" " if tag == "br" else "")
+            parts.append(" " if tag == "br" else _initial(element) if tag == "img" else "")
             parts.append(_raised(element) if tag == "sup" else element.text or "")
         else:
             if not skipped and tag in _BLOCKS:

@@ -72,6 +72,19 @@ def test_page_numbers_marks_of_notes_and_hidden_text_of_an_epub_are_not_read(tmp
     ]
 
 
+def test_notes_that_readers_show_on_demand_are_not_read(tmp_path: Path) -> None:
+    page = """<p>So quiet.<a epub:type="noteref" href="#n1">1</a></p><aside epub:type="footnote" id="n1"><p>Not this.
+      </p></aside><aside role="doc-footnote">Nor.</aside><aside>A box.</aside><p>Still.</p>"""
+    assert texts(read(tmp_path, epub([page]))) == [("So quiet.", None), ("A box.", None), ("Still.", None)]
+
+
+def test_pictures_of_initials_are_letters(tmp_path: Path) -> None:
+    page = """<p><img alt="O" src="o.png"/>nce <img alt="A" src="a.png"/> upon</p>
+      <p><span class="initial"><img alt=" T " src="t.png"/></span>here. <img alt="A cat" src="c.png"/>end.</p>
+      <div><img alt="W" src="w.png"/></div><p>When.</p>"""
+    assert texts(read(tmp_path, epub([page]))) == [("Once upon", None), ("There. end.", None), ("When.", None)]
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-8", "iso-8859-1"])
 def test_epub_documents_in_any_encoding(tmp_path: Path, encoding: str) -> None:
     name = encoding[:6] if encoding.startswith("utf-16") else encoding
