@@ -1,4 +1,4 @@
-"""Pause tags in a text: `[pause:0.5]` is exactly 0.5 seconds of silence."""
+"""Pause tags in a text: `[pause:0.5]` is exactly 0.5 seconds of silence, and so is `[pause:500ms]`."""
 
 import regex
 
@@ -8,9 +8,15 @@ MAX_PAUSE = 60.0  # seconds
 MAX_PAUSES = 600.0  # seconds of all pauses of a text
 
 # Any number, so that a pause that is too long is refused and not taken for a style tag.
-PAUSE = regex.compile(r"(?i)\[ *pause *: *((?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:e[+-]?[0-9]+)?)(?: *s)? *\]")
+PAUSE = regex.compile(r"(?i)\[ *pause *: *((?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:e[+-]?[0-9]+)?(?: *ms)?)(?: *s)? *\]")
 # One or more empty lines.
 PARAGRAPH_END = regex.compile(r"[^\S\n]*\n(?:[^\S\n]*\n)+[^\S\n]*")
+
+
+def seconds_of(length: str) -> float:
+    """Return the seconds of a length as `PAUSE` finds it, in seconds or milliseconds."""
+    number = length.lower().replace(",", ".")
+    return float(number.removesuffix("ms")) / (1000 if number.endswith("ms") else 1)
 
 
 def split_pauses(text: str) -> list[tuple[str, float]]:
@@ -28,7 +34,7 @@ def split_pauses(text: str) -> list[tuple[str, float]]:
 def cut_at_pauses(text: str) -> list[tuple[str, float]]:
     """Split text as `split_pauses` does, with pauses of any length."""
     parts = PAUSE.split(text)
-    seconds = [float(number.replace(",", ".")) for number in parts[1::2]]
+    seconds = [seconds_of(length) for length in parts[1::2]]
     return list(zip(parts[::2], [*seconds, 0.0], strict=True))
 
 
@@ -40,7 +46,7 @@ def check_total_pause(seconds: float) -> None:
 
 def pause_seconds(text: str) -> float:
     """Return the total length of the pauses in a text, in seconds."""
-    return sum(min(float(number.replace(",", ".")), MAX_PAUSE) for number in PAUSE.findall(text))
+    return sum(min(seconds_of(length), MAX_PAUSE) for length in PAUSE.findall(text))
 
 
 def without_pauses(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Protocol
 import regex
 
 from engine.errors import InvalidText
-from engine.text.pauses import PAUSE
+from engine.text.pauses import PAUSE, seconds_of
 from storage.scripts.limits import FASTEST_CARD, MAX_CHAPTER, MAX_PAUSE, SLOWEST_CARD
 from studio.script.formats.dialogue import SpeakerLines, split_by_speaker
 from studio.script.formats.document import PARAGRAPH_PAUSE, Paragraph
@@ -89,7 +89,7 @@ def read_marks(paragraph: Paragraph) -> Paragraph:
     if found := _LAST_PAUSE.search(text):
         text = text[: found.start()]
         if has_own_pause := found[1] is not None:
-            pause = float(found[1].replace(",", "."))
+            pause = seconds_of(found[1])
         if pause > MAX_PAUSE:
             raise InvalidText("text.long_pause", most=int(MAX_PAUSE))
     if not text.strip():

@@ -17,6 +17,7 @@ def test_pause_ends_a_segment_and_follows_it() -> None:
         ("three.", 0.0, 2.0),
     ]
     assert plan("[pause:1][pause:0.5]One.[pause:1] [pause:2]") == [("One.", 1.5, 3.0)]
+    assert plan("One. [pause:750ms] Two. [pause: 1500 MS]") == [("One.", 0.0, 0.75), ("Two.", 0.0, 1.5)]
     assert plan("[pause] One [pause:long].") == [("[pause] One [pause:long].", 0.0, 0.0)], "not pauses but style tags"
 
 
@@ -38,6 +39,7 @@ def test_speaker_continues_after_a_pause() -> None:
         "One. [pause:99999]",
         "One. [pause:1e9 s]",
         "One. [pause:0.00001][pause:60.00001]",
+        "One. [pause:60001ms]",
     ],
 )
 def test_text_of_pauses_and_overlong_pause_are_rejected(text: str) -> None:

@@ -40,7 +40,7 @@ def test_marks_before_a_speaker_are_those_of_the_speech(name: str) -> None:
 
 
 def test_final_pause_mark_sets_the_pause_of_the_card() -> None:
-    first, second, third = parse("One. [pause:2.5]\n\nTwo [pause:1] and a half.\n\n[pause:3]Three.").cards
+    first, second, third = parse("One. [pause:2500ms]\n\nTwo [pause:1] and a half.\n\n[pause:3]Three.").cards
     assert (first.text, first.pause, first.ends_paragraph) == ("One.", 2.5, False)
     assert (second.text, second.pause) == ("Two [pause:1] and a half.", PARAGRAPH_PAUSE)
     assert third.text == "[pause:3]Three."
