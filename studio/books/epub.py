@@ -14,6 +14,7 @@ import lxml.html
 from lxml import etree
 
 from studio.books.book_text import Archive, BookText, Unreadable
+from studio.books.list_numbers import ListNumbers
 
 _BLOCKS = frozenset(
     "address article aside blockquote body caption center dd div dl dt figcaption figure footer form h1 h2 h3 h4 h5 h6"
@@ -230,12 +231,13 @@ def _blocks(root: Any) -> list[_Block]:
     done: list[_Block] = []
     parts: list[str] = []
     ids: list[str] = []
+    numbers = ListNumbers()
     block = "body"
 
     def close(following: str) -> None:
         nonlocal block
         if text := " ".join("".join(parts).split()):
-            done.append(_Block(block, text, ids.copy()))
+            done.append(_Block(block, numbers.numbered(text), ids.copy()))
             ids.clear()
         parts.clear()
         block = following
@@ -251,6 +253,7 @@ def _blocks(root: Any) -> list[_Block]:
         if event == "start":
             if tag in _BLOCKS and not skipped and not left_out:
                 close(tag if tag not in ("div", "section", "body") else "p")
+            numbers.start(tag, element)
             ids += filter(None, [element.get("id"), element.get("name") if tag == "a" else None])
             skipped += left_out
             if skipped:
@@ -260,6 +263,7 @@ def _blocks(root: Any) -> list[_Block]:
         else:
             if not skipped and tag in _BLOCKS:
                 close("p")
+            numbers.end(tag)
             skipped -= left_out
             if not skipped:
                 parts.append(element.tail or "")

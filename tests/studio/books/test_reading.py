@@ -78,6 +78,14 @@ def test_notes_that_readers_show_on_demand_are_not_read(tmp_path: Path) -> None:
     assert texts(read(tmp_path, epub([page]))) == [("So quiet.", None), ("A box.", None), ("Still.", None)]
 
 
+def test_items_of_ordered_lists_have_their_numbers(tmp_path: Path) -> None:
+    page = """<ol><li>One<ul><li>A</li></ul></li><li><p>Two.</p><p>More of it.</p></li><li></li><li value="7">Seven</li>
+      <li>8. Eight</li></ol><p>Text.</p><ol start="0"><li>Zero</li></ol><ol type="a"><li>First</li></ol>
+      <ol style="list-style-type: none"><li>Plain</li></ol><ol reversed=""><li>Last</li></ol>"""
+    read_as = "1. One|A|2. Two.|More of it.|7. Seven|8. Eight|Text.|0. Zero|First|Plain|Last"
+    assert [text for text, _ in texts(read(tmp_path, epub([page])))] == read_as.split("|")
+
+
 def test_pictures_of_initials_are_letters(tmp_path: Path) -> None:
     page = """<p><img alt="O" src="o.png"/>nce <img alt="A" src="a.png"/> upon</p>
       <p><span class="initial"><img alt=" T " src="t.png"/></span>here. <img alt="A cat" src="c.png"/>end.</p>
