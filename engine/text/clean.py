@@ -123,19 +123,24 @@ def join_wrapped(lines: Iterable[str]) -> list[str]:
     length = 0  # of the last
     for line in lines:
         if joined and not _begins_item(line, joined[-1][0]) and _is_wrapped(joined[-1][-1], length, line):
-            end = joined[-1][-1]
-            divided = _DIVIDED.search(end, len(end) - 1) if _PART.match(line) else None
-            if divided is None:
-                spaced = not (_WITHOUT_SPACE.match(end[-1]) and _WITHOUT_SPACE.match(line))
-                joined[-1].append(" " if spaced else "")
-            elif not divided["own"] and (_JOINED.search(end, len(end) - 1) is None or _ENDING.match(line)):
-                joined[-1][-1] = end[:-1]
+            joined[-1][-1] = before_next_line(joined[-1][-1], line)
             joined[-1].append(line)
             length += 1 + _columns(line)
         else:
             joined.append([line])
             length = _columns(line)
     return ["".join(parts) for parts in joined]
+
+
+def before_next_line(end: str, line: str) -> str:
+    """Return a line that was wrapped as it comes before the next one: without the hyphen of a divided word, or with a
+    space, if the script has spaces.
+    """
+    divided = _DIVIDED.search(end, len(end) - 1) if _PART.match(line) else None
+    if divided is None:
+        return end if _WITHOUT_SPACE.match(end[-1]) and _WITHOUT_SPACE.match(line) else f"{end} "
+    is_joined_word = _JOINED.search(end, len(end) - 1) is not None and _ENDING.match(line) is None
+    return end if divided["own"] or is_joined_word else end[:-1]
 
 
 def _columns(line: str) -> int:

@@ -1,4 +1,4 @@
-"""Shared code of the book readers. It imports nothing of the engine, to keep their process small."""
+"""Shared code of the book readers. Of the engine, it imports only how lines are joined, to keep their process small."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import regex
 
+from engine.text.clean import before_next_line
 from storage.scripts.limits import MAX_CHAPTER
 
 MAX_PART = 32 << 20  # bytes of one file in an archive
@@ -120,11 +121,8 @@ def paragraphs_of(lines: Iterator[str], width: int) -> Iterator[str]:
 
 
 def _joined(lines: list[str]) -> str:
-    """Join lines to one text, without hyphens at their ends."""
-    text = ""
-    for line in lines:
-        if text.endswith(("\u00ad", "-", "\u2010")) and len(text) > 1 and text[-2].isalpha() and line[:1].islower():
-            text = text[:-1] + line
-        else:
-            text = f"{text} {line}" if text else line
-    return text
+    parts = lines[:1]
+    for line in lines[1:]:
+        parts[-1] = before_next_line(parts[-1], line)
+        parts.append(line)
+    return "".join(parts)

@@ -11,7 +11,7 @@ import regex
 from engine.errors import InvalidText
 from storage.scripts.limits import MAX_CHAPTER
 from studio.books import reading
-from studio.books.book_text import MAX_PART, BookText, Unreadable, shortened
+from studio.books.book_text import MAX_PART, BookText, Unreadable, paragraphs_of, shortened
 from studio.books.extract import READERS
 from studio.books.reading import Book, book_kind, read_book
 from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE
@@ -215,6 +215,18 @@ def test_pdf_paragraphs_span_pages_without_headers_and_numbers(tmp_path: Path) -
         ("Next paragraph of this book, which goes on over two lines here.", None),
         ("The second chapter begins on this page, you see.", "Two"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "paragraph"),
+    [
+        (("A very dif-", "ficult, long-", "term problem"), "A very difficult, long-term problem"),
+        (("my mother-in-", "law, pre-", "and post-war"), "my mother-in-law, pre- and post-war"),
+        (("今天天气很好，我们一起", "去公园散步。"), "今天天气很好，我们一起去公园散步。"),
+    ],
+)
+def test_lines_are_joined_like_those_of_texts(lines: tuple[str, ...], paragraph: str) -> None:
+    assert list(paragraphs_of(iter(lines), width=12)) == [paragraph]
 
 
 def test_pdf_chapters_begin_at_their_titles(tmp_path: Path) -> None:
