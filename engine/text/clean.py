@@ -1,5 +1,6 @@
 """Cleaning of typed or pasted text, to the form used in training."""
 
+import unicodedata
 from collections.abc import Iterable
 from itertools import groupby
 
@@ -28,6 +29,12 @@ _ALIKE = str.maketrans(
         **dict.fromkeys("\u2014\u2015\u2e3a\u2e3b", "—"),
     }
 )
+# Ligatures and forms of Arabic letters, as PDFs have them, which models do not know; not the signs of whole phrases.
+_FORMS = {
+    code: letters
+    for code in (*range(0xFB00, 0xFB07), *range(0xFB50, 0xFDF0), *range(0xFE70, 0xFEFD))
+    if (letters := unicodedata.normalize("NFKC", chr(code))).isalpha()
+}
 _LINK = regex.compile(r"!?\[([^\[\]]*+)\]\((?:https?://|www\.|mailto:|\.{0,2}/|#)[^\s()]*+\)")  # Markdown
 _LINK_DEPTH = 2  # a picture may be a link's text
 # Marks of quotations in e-mails, and of headings and quotations in Markdown, at the beginning of a line.
@@ -66,7 +73,7 @@ _FIRST_PLACES = frozenset(("1.", "1)", "a)", "A)"))
 
 
 def clean_text(text: str) -> str:
-    """Clean text: composed characters, plain quotes, three dashes (- – —), one ellipsis, single spaces.
+    """Clean text: composed characters, no ligatures, plain quotes, three dashes (- – —), one ellipsis, single spaces.
 
     Line ends are kept after a paragraph or list item, and removed where lines were wrapped, as in emails. Of several
     empty lines, one is kept. `[tags]` and `<|speaker:i|>` are kept; control tokens are removed. Of a link in Markdown,
@@ -109,7 +116,7 @@ def _clean(text: str) -> str:
     for _ in range(_LINK_DEPTH):
         text = _LINK.sub(r"\1", text)
     text = _LINK.sub(lambda link: link[0].replace("](", "] ("), text)  # no link any more
-    text = compose(without_control_tokens(text)).translate(_ALIKE)
+    text = compose(without_control_tokens(text.translate(_FORMS))).translate(_ALIKE)
     text = _NOTE_MARKS.sub("", without_line_marks(_SPACES.sub(" ", text)))
     text = _REPEATED.sub(r"\1\1\1", _DOTS.sub("…", _DOUBLE_HYPHEN.sub("—", text)))
     blocks = groupby(map(str.strip, text.split("\n")), bool)

@@ -121,6 +121,8 @@ def normalised(text: str) -> str:
     ("text", "expected"),
     [
         ("Cafe\u0301", "Café"),
+        ("The oﬀice of eﬃcient ﬂags, ﬁ\u0301", "The office of efficient flags, fí"),
+        ("ﺑﻐﺰارة اﻟﻤﻄﺮ ﻻ", "بغزارة المطر لا"),
         ("“Hi,” he said — ‘there’… ", "\"Hi,\" he said — 'there'…"),
         ("one -- two --- three", "one — two — three"),
         ("wait.... . .now", "wait…now"),
@@ -210,7 +212,7 @@ def test_text_without_words_is_rejected(text: str) -> None:
         plan_segments(text)
 
 
-@pytest.mark.parametrize("text", ["42", "%", "[sigh]", "語", "ok", "½", "€"])
+@pytest.mark.parametrize("text", ["42", "%", "[sigh]", "語", "ok", "½", "€", "ﷺ"])
 def test_any_pronounceable_text_is_accepted(text: str) -> None:
     assert clean_text(text) == text
 
