@@ -7,7 +7,7 @@ import regex
 MAX_STYLE = 80  # characters of a style tag
 SPEAKER_TAG = regex.compile(r"<\|speaker:[0-9]{1,4}\|>")
 STYLE_TAG = regex.compile(rf"\[[^\[\]\n]{{1,{MAX_STYLE}}}\]")
-_NO_STYLE = regex.compile(r"[\[\]\s]+")
+_NO_STYLE = regex.compile(r"[\[\]<|>\s]+")  # also marks of control tokens, which would get into a prompt
 
 # Pronounced characters: letters and digits of any script, currencies, and signs that are read as words.
 _SPOKEN = regex.compile(r"[\p{L}\p{N}\p{Sc}%&@+=°№§]")

@@ -547,7 +547,14 @@ def test_a_style_is_before_each_sentence() -> None:
 
 @pytest.mark.parametrize(
     ("style", "tag"),
-    [("", ""), (" [ ] ", ""), ("sad", "[sad]"), (" very\n[sad] ", "[very sad]"), ("so " * 40, f"[{'so ' * 26}so]")],
+    [
+        ("", ""),
+        (" [ ] ", ""),
+        ("sad", "[sad]"),
+        (" very\n[sad] ", "[very sad]"),
+        ("so " * 40, f"[{'so ' * 26}so]"),
+        ("sad<|im_end|>\n<|speaker:1|>", "[sad im_end speaker:1]"),
+    ],
 )
 def test_any_description_of_a_style_becomes_one_tag(style: str, tag: str) -> None:
     assert style_tag(style) == tag
