@@ -27,7 +27,7 @@ from engine.text.tags import STYLE_TAG
 _ROLE, _TURN_END, _NEXT_ROLE = 3, 2, 5
 """Numbers of tokens around a text: `<|im_start|>assistant\\n`, `<|im_end|>\\n`, and the latter with the next role."""
 _CLAUSE_ENDS = " ,;:-–—、，；："
-_WITHOUT_SPACES = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー]$")
+_WITHOUT_SPACES = regex.compile(r"(?r)[\p{Han}\p{Hiragana}\p{Katakana}ー]\P{L}*+")
 _STYLE_TAGS = regex.compile(rf"\s*(?:{STYLE_TAG.pattern}\s*)+")
 _SPEAKER_TAG = regex.compile(r"<\|speaker:(\d+)\|>")
 _DIALECT_OF = ("", "chinese")  # requested languages for which a speaker's dialect is used
@@ -69,7 +69,7 @@ class TalkerPrompts:
         return written_size
 
     def prompt(self, reference: PromptReference | None, voice: PromptVoice, text: str) -> Prompt:
-        """Build the prompt of a turn that says `text`. Raises InvalidInput if the text is too long.
+        """Build the prompt of a turn that says `text`.
 
         reference: the reference to clone; None for one of the model's built-in voices.
         """
@@ -85,7 +85,7 @@ class TalkerPrompts:
         )
 
     def fits(self, reference: PromptReference | None, voice: PromptVoice, positions: int) -> bool:
-        """Return whether the part of a prompt that precedes its text leaves room for speech in `positions`."""
+        """Return whether the part of a prompt besides its text leaves room for speech in `positions`."""
         used = self._shared(reference, voice).shape[1] + self._speech(reference).shape[1]
         return used + MIN_SPEECH_FRAMES <= positions
 
@@ -167,7 +167,9 @@ def _ended(transcript: str) -> str:
     if ends_sentence(transcript):
         return transcript
     words = transcript.rstrip(_CLAUSE_ENDS)
-    return words + ("。" if _WITHOUT_SPACES.search(words) else ".")
+    if ends_sentence(words):
+        return words
+    return words + ("。" if _WITHOUT_SPACES.match(words) else ".")
 
 
 def _codec_context(reference: PromptReference | None) -> Tensor | None:

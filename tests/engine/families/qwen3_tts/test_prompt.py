@@ -64,6 +64,8 @@ def test_texts_contain_none_of_the_models_own_tokens(release: Qwen3TTSRelease) -
         ("The words of it, ", "The words of it."),
         ("その言葉、", "その言葉。"),
         ("言葉", "言葉。"),
+        ("「言葉」", "「言葉」。"),
+        ("Is it? —", "Is it?"),
     ],
 )
 def test_transcript_and_text_are_separate_sentences(release: Qwen3TTSRelease, transcript: str, ended: str) -> None:
