@@ -29,6 +29,8 @@ _WEEKDAYS = {
     "sun": "Sunday",
 }  # fmt: skip
 _ALONE, _END = r"(?<![\w.,:/$£€¥₹-])", r"(?![\w/-]|[.,:]\d|%)"
+# "until 2/3 full", but "on 1/5 at noon"
+_PART_OF = r"(?:1/[2-8]|[23]/[345]) (?!(?:after|and|as|at|but|by|for|from|he|if|it|or|she|they|to|we|when|with)\b)[a-z]"
 # After these, a day is "the fourteenth of March"; after others, as in "his 14 March speech", "fourteenth March".
 _TAKES_ARTICLE = re.compile(
     r"(?:\A|[^\w\s]|\b(?:on|by|from|since|until|till|to|before|after|between|and|or|is|was|\w+day))\s*+\Z", re.I
@@ -156,8 +158,8 @@ DATES: tuple[Rule, ...] = (
     rule(rf"{_ALONE}({_DAY})-({MONTH})-(\d\d){_END}", r"\1 \2 '\3"),
     rule(rf"\b({MONTH})-({_DAY})(?:-([12]\d{{3}}))?{_END}", r"\1 \2 \3"),
     rule(  # "on 3/14"; other pairs may be fractions
-        rf"\b((?:[Dd]ue|[Oo]n|[Ss]ince|[Uu]ntil|{_WEEKDAY},?) )"
-        rf"(?!9/11\b|(?:1/[2-8]|[23]/[345]) [a-z])({_MONTH_NUMBER})/({_DAY}){_END}",
+        rf"\b({_WEEKDAY},? |(?:[Dd]ue|[Oo]n|[Ss]ince|[Uu]ntil) (?!{_PART_OF}))"
+        rf"(?!9/11\b)({_MONTH_NUMBER})/({_DAY}){_END}(?! of\b)",
         lambda match: f"{match[1]}{_MONTHS[int(match[2]) - 1]} {ordinal(int(match[3]))}",
     ),
     rule(

@@ -166,7 +166,7 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"(?<=\w )(Ave|Blvd|Hwy|Pkwy|Rd)\b(?!\.| Maria)", lambda match: _ABBREVIATIONS[match[1].lower()].capitalize()),
     rule(r"\bHwy(?= \d)", "Highway"),
     rule(r"(?<=[a-z.] )v\.(?=\s+[A-Z])", "versus"),
-    rule(r"(?<=[a-z])'n'(?=[a-z])| 'n' (?=[Rr]oll\b)", " and "),  # elsewhere "n", or a variable: "if 'n' is even"
+    rule(r"(?<=[A-Za-z])'n'(?=[A-Za-z])| 'n' (?=[Rr]oll\b)", " and "),  # elsewhere "n", or a variable: "if 'n' is even"
     rule(r"\bc/o\b", "care of"),
     rule(r"\bw/o\b", "without"),
     rule(r"\bw/\s?(?=\w)", "with "),

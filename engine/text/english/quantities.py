@@ -283,7 +283,7 @@ NUMBERS: tuple[Rule, ...] = (
     rule(r"(?<=\d)\s?[-–]\s?(?=\d)", " to "),
     rule(r"(?<![\w)%°])(?:[-−](?=\.?\d)|–(?=\d+(?:\.\d+)?\s?(?:°|degrees?\b|%)))", " minus "),
     rule(rf"\b({_LENGTH} ?)(?:x(?= ?\d)|×(?= ?\d[\d./]*[ -]{_LENGTH}\b))", r"\1 by "),
-    rule(rf"(?<=\d)\s?\*\s?(?=\d)|(?<=\d) ?x ?(?=10 to |{NUMBER} ?=)", " times "),
+    rule(rf"(?<=\d)\s?\*\s?(?=\d)|(?<=\d) ?x ?(?=10 (?:to|squared|cubed)\b|{NUMBER} ?=)", " times "),
     rule(r"(?<=\d) ?x ?(?=\d)", " by "),
     rule(r"~(?=\s?\d)", " about "),
     rule(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)", lambda match: match[0].replace(".", " dot ")),

@@ -160,6 +160,9 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
          "wednesday at three , saturday and sunday . open monday to friday ."),
         ("01-Feb-02, until 2/3 full, on 2/3",
          "the first of february oh two , until two thirds full , on february third"),
+        ("Monday 1/5, on Friday 2/4 after noon, on 1/5 at noon, due 1/3 by noon, on 1/2 price",
+         ("monday january fifth , on friday february fourth after noon , on january fifth at noon , due january third "
+         "by noon , on one half price")),
         ("Ann (00:54:38): From 40:00 to 45:30.",
          "ann , fifty four minutes and thirty eight seconds , from forty minutes to forty five thirty ."),
         ("2024/05/06, May–June 2020", "may sixth , twenty twenty four , may to june twenty twenty"),
@@ -226,9 +229,10 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("$2 per lb. Then 5 per HR. now", "two dollars per pound . then five per hour now"),
         ("7 mg/kg, 1 km/s, 2.5 g/cm³",
          "seven milligrams per kilogram , one kilometer per second , two point five grams per cubic centimeter"),
-        ("a 9 x 13-inch pan, 1600 x 1200, 2 x 3 = 6, 4 x 10-6, 6.022 x 10^23",
+        ("a 9 x 13-inch pan, 1600 x 1200, 2 x 3 = 6, 4 x 10-6, 6.022 x 10^23, 2.5 x 10^3",
          ("a nine by thirteen inch pan , sixteen hundred by twelve hundred , two times three equals six , four "
-         "times ten to six , six point zero two two times ten to the power of twenty three")),
+         "times ten to six , six point zero two two times ten to the power of twenty three , two point five times "
+         "ten cubed")),
         ("5 feet x 3 feet, 4-inch x 5 pieces, 9 feet × 7 kg",
          "five feet by three feet , four inch by five pieces , nine feet times seven kilograms"),
         ("2 Tbs. sugar, 6 oz./170 g or 1 lb. (500 g)",
@@ -343,8 +347,8 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
          "A , he did . A , yes or A , no , A slash B , A and B , three A's , as is . a . man"),
         ("Us too. The WHO in WW2 and §§ 5-6", "us too . the W H O in world war two and sections five to six"),
         ("B♭ and Bb major, C♯, rock 'n' roll", "B flat and B flat major , C sharp , rock and roll"),
-        ("If 'n' is odd, it is rock 'n' roll, fish 'n' chips or drag'n'drop",
-         "if n' is odd , it is rock and roll , fish n' chips or drag and drop"),
+        ("If 'n' is odd, it is rock 'n' roll, Rock'n'Roll, fish 'n' chips or drag'n'drop",
+         "if n' is odd , it is rock and roll , rock and roll , fish n' chips or drag and drop"),
         ("It was _really_ ____ my_file, N°5, Mr Hill, the govt. of it",
          "it was really my underscore file , number five , mister hill , the government of it"),
         ("OpenAI's, GoodMorning's, macOS, mRNA, getUserName, #GoodMorning, YouTube",
