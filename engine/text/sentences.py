@@ -11,7 +11,7 @@ import regex
 
 from engine.text.english.formulas import MOVE
 from engine.text.english.verses import BOOKS
-from engine.text.tags import SPACELESS, SPEAKER_TAG, STYLE_TAG
+from engine.text.tags import SPACELESS, SPEAKER_TAG, STYLE_TAG, is_speakable
 
 Span = tuple[int, int]
 """Start and end of a part of a text."""
@@ -182,8 +182,9 @@ def sentence_spans(text: str) -> Iterator[Span]:
 
 
 def with_style(text: str, tag: str) -> str:
-    """Return a text with a style tag at the start of each sentence, after the speaker's tag."""
-    starts = [found.end() for span in sentence_spans(text) if (found := _LEADING.match(text, *span))]
+    """Return a text with a style tag at the start of each sentence that is not only marks, after the speaker's tag."""
+    spoken = [span for span in sentence_spans(text) if is_speakable(text[slice(*span)])]
+    starts = [found.end() for span in spoken if (found := _LEADING.match(text, *span))]
     parts = [text[start:end] for start, end in pairwise([0, *starts, len(text)])]
     return f"{tag} ".join(parts)
 

@@ -539,6 +539,7 @@ def test_cuts_are_outside_quotations_and_before_signs() -> None:
 
 def test_a_style_is_before_each_sentence() -> None:
     assert with_style("One.", "[sad]") == "[sad] One."
+    assert with_style("One. … [sigh] <|speaker:1|>", "[sad]") == "[sad] One. … [sad] [sigh] <|speaker:1|>"
     assert with_style("One. Two!\nThree", "[sad]") == "[sad] One. [sad] Two!\n[sad] Three"
     assert with_style("<|speaker:0|>Hi, Mr. Fox. <|speaker:1|> Oh?", "[sad]") == (
         "<|speaker:0|>[sad] Hi, Mr. Fox. <|speaker:1|> [sad] Oh?"
