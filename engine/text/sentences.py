@@ -182,7 +182,12 @@ def sentence_spans(text: str) -> Iterator[Span]:
 
 
 def with_style(text: str, tag: str) -> str:
-    """Return a text with a style tag at the start of each sentence that is not only marks, after the speaker's tag."""
+    """Return a text with a style tag, unless it is "", at the start of each sentence, after the speaker's tag.
+
+    Sentences of marks alone get none.
+    """
+    if not tag:
+        return text
     spoken = [span for span in sentence_spans(text) if is_speakable(text[slice(*span)])]
     starts = [found.end() for span in spoken if (found := _LEADING.match(text, *span))]
     parts = [text[start:end] for start, end in pairwise([0, *starts, len(text)])]

@@ -20,7 +20,7 @@ from engine.families.qwen3_tts.config import TalkerConfig
 from engine.families.qwen3_tts.talker import NOTHING, SPEAKER
 from engine.families.qwen3_tts.tokenizer import TextTokenizer
 from engine.models.prompt import Prompt
-from engine.text.sentences import ends_sentence
+from engine.text.sentences import ends_sentence, with_style
 from engine.text.splitting import written_size
 from engine.text.tags import STYLE_TAG
 
@@ -73,7 +73,7 @@ class TalkerPrompts:
 
         reference: the reference to clone; None for one of the model's built-in voices.
         """
-        text = self._spoken(text)
+        text = self._spoken(with_style(text, voice.style))
         ids = self._tokenizer.encode(f"<|im_start|>assistant\n{text}<|im_end|>\n<|im_start|>assistant\n")
         shared, said = self._shared(reference, voice), self._said([*ids[_ROLE:-_NEXT_ROLE], self._control.text_eos])
         return Prompt(

@@ -188,7 +188,7 @@ class S2Conversation:
     def _user(self, text: str) -> Tensor:
         """Return the user turn with `text`, read once for its prompt and for the context."""
         if self._last_user is None or self._last_user[0] != text:
-            self._last_user = text, self._prompts.user(with_style(text, self._style) if self._style else text)
+            self._last_user = text, self._prompts.user(with_style(text, self._style))
         return self._last_user[1]
 
     def _generated_ranges(self) -> tuple[tuple[int, int], ...]:

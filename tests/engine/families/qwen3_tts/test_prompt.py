@@ -87,3 +87,7 @@ def test_style_tags_are_not_read(release: Qwen3TTSRelease) -> None:
     assert prompt("[laugh] Hello.[1] No, [sigh] no. [laugh]", f"[low voice]{WORDS}[laugh]") == plain
     trained = TalkerPrompts(release.architecture.config, TextTokenizer(QWEN), style_tags=True)
     assert prompt("[laugh] Hello. No, no.", WORDS, trained) != plain
+    styled = replace(cloned(WORDS, 20), style="[sad]")
+    assert trained.conversation(styled, 1024, 0).begin_turn("Hello. No, no.", 20)[0].columns.tolist() == prompt(
+        "[sad] Hello. [sad] No, no.", WORDS, trained
+    )
