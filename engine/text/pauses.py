@@ -8,15 +8,15 @@ MAX_PAUSE = 60.0  # seconds
 MAX_PAUSES = 600.0  # seconds of all pauses of a text
 
 # Any number, so that a pause that is too long is refused and not taken for a style tag.
-PAUSE = regex.compile(r"(?i)\[ *pause *: *((?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:e[+-]?[0-9]+)?(?: *ms)?)(?: *s)? *\]")
+PAUSE = regex.compile(r"(?i)\[ *pause *: *((?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:e[+-]?[0-9]+)?(?: *m?s)?) *\]")
 # One or more empty lines.
 PARAGRAPH_END = regex.compile(r"[^\S\n]*\n(?:[^\S\n]*\n)+[^\S\n]*")
 
 
 def seconds_of(length: str) -> float:
     """Return the seconds of a length as `PAUSE` finds it, in seconds or milliseconds."""
-    number = length.lower().replace(",", ".")
-    return float(number.removesuffix("ms")) / (1000 if number.endswith("ms") else 1)
+    number = length.lower().replace(",", ".").removesuffix("s")
+    return float(number.removesuffix("m")) / (1000 if number.endswith("m") else 1)
 
 
 def split_pauses(text: str) -> list[tuple[str, float]]:

@@ -18,7 +18,8 @@ def test_pause_ends_a_segment_and_follows_it() -> None:
     ]
     assert plan("[pause:1][pause:0.5]One.[pause:1] [pause:2]") == [("One.", 1.5, 3.0)]
     assert plan("One. [pause:750ms] Two. [pause: 1500 MS]") == [("One.", 0.0, 0.75), ("Two.", 0.0, 1.5)]
-    assert plan("[pause] One [pause:long].") == [("[pause] One [pause:long].", 0.0, 0.0)], "not pauses but style tags"
+    for text in ("[pause] One [pause:long].", "One [pause:5mss]."):
+        assert plan(text) == [(text, 0.0, 0.0)], "not pauses but style tags"
 
 
 def test_speaker_continues_after_a_pause() -> None:
