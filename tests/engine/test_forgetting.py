@@ -95,9 +95,7 @@ def test_forgotten_voice_is_removed_from_dialogues(engine: Engine, pair: tuple[V
     assert engine.status().prefix_cache_bytes[0] > before
     engine.forget(pair[1])
     until(lambda: engine.status().prefix_cache_bytes[0] == before)
-    system = engine._pipeline.prompts.system(
-        [engine._conditioner._prompt_reference(v.references[0], v.name) for v in pair]
-    )
+    system = system_columns(engine, *pair)
     slots = engine._runner._slots
     # The slots follow the cache.
     until(lambda: not any(torch.equal(held.prompt.columns[:, : system.shape[1]], system) for held in slots._prompts))
