@@ -18,7 +18,7 @@ def make_proxies_readable() -> None:
 def exclude_from_proxies(*hosts: str) -> None:
     """Have hosts of this machine called directly: Gradio calls its own server when it starts."""
     named = getproxies_environment()
-    if named:
+    if named and named.get("no") != "*":  # with other names, it would not mean all hosts
         os.environ["no_proxy"] = ",".join(filter(None, (named.get("no"), *hosts)))
 
 

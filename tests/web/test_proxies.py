@@ -1,6 +1,7 @@
 """Proxies of the environment do not keep the page from starting."""
 
 import os
+from urllib.request import proxy_bypass_environment
 
 import gradio as gr
 import httpx
@@ -50,3 +51,10 @@ def test_other_hosts_without_proxies_stay(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("NO_PROXY", "intranet.example")
     exclude_from_proxies("127.0.0.1")
     assert os.environ["no_proxy"] == "intranet.example,127.0.0.1"
+
+
+def test_no_host_has_a_proxy_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", f"http://{NOWHERE}")
+    monkeypatch.setenv("no_proxy", "*")
+    exclude_from_proxies("127.0.0.1")
+    assert proxy_bypass_environment("hub.example")
