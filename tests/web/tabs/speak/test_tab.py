@@ -215,8 +215,11 @@ def repeat_without_history(page: Page, engine: FakeEngine) -> None:
     expect(page.locator("#rp-seed input")).to_have_value("")
     page.get_by_label(TEXT).fill("Something else by now.")
 
-    row(page).get_by_role("button", name="Same again").click()
+    more(row(page)).press("Enter")
+    row(page).get_by_role("button", name="Same again", include_hidden=True).dispatch_event("click")
     expect(page.locator(".rp-take")).to_have_count(2)
+    expect(more(row(page, 1))).to_be_focused()
+    expect(row(page, 1).locator(".rp-take-more")).not_to_have_attribute("open", "")
     row(page).get_by_role("button", name="Another take").press("Enter")
     expect(page.locator(".rp-take")).to_have_count(3)
     expect(row(page, 1).get_by_role("button", name="Another take")).to_be_focused()

@@ -285,7 +285,7 @@ class Takes {
   newRow(id, place) {
     const row = new TakeRow(id, (...pressed) => this.act(...pressed));
     if (place === 0) {
-      this.rows.forEach(({ details }) => (details.open = details.querySelector(":focus-visible") !== null));
+      this.rows.forEach(({ details }) => (details.open &&= details.querySelector(":focus-visible") !== null));
       row.details.open = true;
     }
     this.rows.set(id, row);
