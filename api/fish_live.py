@@ -91,7 +91,7 @@ async def _speak(socket: WebSocket) -> None:
     start = await _next_in_time(socket)
     if not isinstance(start, Start):
         raise InvalidInput("The first event is “start”, with a request.")
-    text = await context.jobs.speeches.run(caller.owner, context.app.engine.growing_text)  # may load the model
+    text = await context.jobs.speeches.run(caller, context.app.engine.growing_text)  # may load the model
     stream = await open_fish_stream(context, caller, start.request, text)
     feed = TextFeed(context.speech, caller, text)
     tasks = [

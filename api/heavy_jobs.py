@@ -47,4 +47,4 @@ class HeavyJobs:
     voices: CallerPool = field(default_factory=lambda: CallerPool(*VOICES))
     clips: CallerPool = field(default_factory=lambda: CallerPool(*CLIPS))
     transcriptions: CallerPool = field(default_factory=lambda: CallerPool(*TRANSCRIPTIONS))
-    speeches: BoundedPool = field(default_factory=lambda: BoundedPool(*SPEECHES, ServerBusy))
+    speeches: CallerPool = field(default_factory=lambda: CallerPool(*SPEECHES))

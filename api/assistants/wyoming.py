@@ -148,7 +148,7 @@ class WyomingHandler(AsyncEventHandler):
 
     async def _write(self, piece: str) -> None:
         if self._feed is None:
-            growing = await self._context.jobs.speeches.run(self._caller.owner, self._context.app.engine.growing_text)
+            growing = await self._context.jobs.speeches.run(self._caller, self._context.app.engine.growing_text)
             await self._begin(self._voice, growing, AudioStop(), SynthesizeStopped())
             self._feed = TextFeed(self._context.speech, self._caller, growing)
         await self._feed.append(piece)

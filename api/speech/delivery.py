@@ -90,11 +90,10 @@ async def open_stream(
         language=language,
         word_times=word_times,
     )
-    jobs = context.jobs
-    run = partial(jobs.speeches.run, caller.owner) if voice.clip is None else partial(jobs.clips.run, caller)
+    pool = context.jobs.speeches if voice.clip is None else context.jobs.clips
     speech: MeasuredSpeech | Silence
     try:
-        speech = await run(start, _end_unheard)
+        speech = await pool.run(caller, start, _end_unheard)
     except InvalidText as error:
         if error.message.key != NO_WORDS or not isinstance(text, str) or not can_be_silence(text):
             raise

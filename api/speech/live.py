@@ -257,7 +257,7 @@ class LiveSession:
     async def _begin(self) -> Reply:
         self._caller = await run_in_threadpool(self._context.access.admit_again, self._caller)
         config, engine = self._config, self._context.app.engine
-        text = await self._context.jobs.speeches.run(self._caller.owner, engine.growing_text)  # may load the model
+        text = await self._context.jobs.speeches.run(self._caller, engine.growing_text)  # may load the model
         known = engine.capabilities.word_times  # otherwise the heard words are estimated
         stream = await begin_speech(self._context, self._caller, config, self._clip, text=text, word_times=known)
         words = PlayedWords(engine.sample_rate, config.speed)

@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from api import check, consents, fish, heavy_jobs, voices
-from api.errors import ServerBusy
 from engine.errors import InvalidInput
 from studio import recognition
+from studio.access import Caller
 from studio.recognition import WhisperRecogniser
-from studio.speech_service import SpeechService
+from studio.speech_service import SpeechService, VoiceChoice
 from tests.api.conftest import Server
 from tests.support.waiting import until
 
@@ -164,13 +164,28 @@ def test_jobs_of_one_caller_delay_no_other_requests(
     ("path", "body"), [("/v1/tts", {"text": "Hi."}), ("/v1/audio/speech", {"input": "Hi.", "voice": "Clara"})]
 )
 def test_speeches_without_clips_wait_for_no_clips(
-    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, str]
+    client: httpx.Client,
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    job: Job,
+    path: str,
+    body: dict[str, str],
 ) -> None:
-    async def full(*_given: Any, **_named: Any) -> None:
-        raise ServerBusy
+    begin = SpeechService.speak
 
-    monkeypatch.setattr(heavy_jobs.CallerPool, "run", full)
-    assert client.post(path, json=body).status_code == 200
+    def speak(service: SpeechService, caller: Caller, text: str, voice: VoiceChoice, **options: Any) -> Any:
+        return job() if voice.clip else begin(service, caller, text, voice, **options)
+
+    monkeypatch.setattr(SpeechService, "speak", speak)
+    busy = heavy_jobs.CLIPS[0]
+    with ThreadPoolExecutor(busy) as threads, httpx.Client(base_url=server.url, timeout=60) as caller:
+        try:
+            for _ in range(busy):
+                threads.submit(caller.post, "/v1/audio/speech", json=CLIP)
+            until(lambda: job.calls == busy)
+            assert client.post(path, json=body, timeout=30).status_code == 200
+        finally:
+            job.go.set()
 
 
 def test_speeches_that_wait_for_the_model_delay_no_other_requests(
