@@ -40,7 +40,7 @@ class BoundedPool:
     async def run(self, visitor: str, work: Callable[[], T], unclaimed: Callable[[T], object] | None = None) -> T:
         """Run a job on a thread and return its result. visitor: any name. Raises `full`, or the job's error.
 
-        unclaimed: called on the thread with the result of a job that ran when the call was cancelled.
+        unclaimed: called with the result of a job that ran when the call was cancelled, on any thread.
         """
         with self._place(visitor):
             job = self._submit(work)

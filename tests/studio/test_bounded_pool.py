@@ -90,11 +90,11 @@ def test_failed_job_frees_its_slot() -> None:
 
 
 def test_cancelled_job_keeps_its_thread_until_it_ends_and_a_waiting_one_is_dropped() -> None:
-    work = Work()
+    work, unclaimed = Work(), list[str]()
 
     async def main() -> None:
         pool = BoundedPool(1, 3, 3, Full)
-        running, waiting, last = (asyncio.create_task(pool.run("ann", work)) for _ in range(3))
+        running, waiting, last = (asyncio.create_task(pool.run("ann", work, unclaimed.append)) for _ in range(3))
         while not work.now:  # the thread may still be starting
             await asyncio.sleep(0.01)
         for job in (running, waiting):
@@ -106,7 +106,7 @@ def test_cancelled_job_keeps_its_thread_until_it_ends_and_a_waiting_one_is_dropp
         assert await last == "done"
 
     run(main)
-    assert (work.most, work.done) == (1, 2)
+    assert (work.most, work.done, unclaimed) == (1, 2, ["done"])
 
 
 def test_steps_run_in_order_and_close_the_generator() -> None:
