@@ -80,10 +80,12 @@ def test_notes_that_readers_show_on_demand_are_not_read(tmp_path: Path) -> None:
 
 def test_items_of_ordered_lists_have_their_numbers(tmp_path: Path) -> None:
     page = """<ol><li>One<ul><li>A</li></ul></li><li><p>Two.</p><p>More of it.</p></li><li></li><li value="7">Seven</li>
-      <li>8. Eight</li></ol><p>Text.</p><ol start="0"><li>Zero</li></ol><ol type="a"><li>First</li></ol>
+      <li>8. Eight</li><li>2 eggs</li><li>1.5 pounds</li><li>(11) More</li></ol><p>Text.</p>
+      <ol start="0"><li>Zero</li></ol><ol type="a"><li>First</li></ol>
       <ol style="list-style-type: none"><li>Plain</li></ol><ol reversed=""><li>Last</li></ol>"""
-    read_as = "1. One|A|2. Two.|More of it.|7. Seven|8. Eight|Text.|0. Zero|First|Plain|Last"
-    assert [text for text, _ in texts(read(tmp_path, epub([page])))] == read_as.split("|")
+    items = "1. One|A|2. Two.|More of it.|7. Seven|8. Eight|9. 2 eggs|10. 1.5 pounds|(11) More"
+    others = "Text.|0. Zero|First|Plain|Last"
+    assert [text for text, _ in texts(read(tmp_path, epub([page])))] == f"{items}|{others}".split("|")
 
 
 def test_pictures_of_initials_are_letters(tmp_path: Path) -> None:
