@@ -21,6 +21,7 @@ RepriseError
 │   ├── TakeNotFound         no such take for this owner
 │   ├── ScriptNotFound       no such script, or no such card of one, for this owner
 │   ├── ClaimLost            a run's claim of a card has ended; its take is not stored
+│   ├── VoiceChanged         the voice was changed since it was read
 │   ├── KeyNotFound          no such key
 │   ├── ConsentNotFound      no such recorded consent for this owner
 │   ├── VoiceProtected       a sample voice, shared by everyone and read-only
@@ -112,6 +113,10 @@ class ScriptNotFound(LibraryError, LookupError):
 
 class ClaimLost(LibraryError):
     """A run's claim of a card has ended: the script was stopped, or another run speaks the card."""
+
+
+class VoiceChanged(LibraryError):
+    """The voice was changed since it was read; nothing is stored."""
 
 
 class KeyNotFound(LibraryError, LookupError):

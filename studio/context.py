@@ -18,7 +18,7 @@ from studio.voices.available_voices import AvailableVoices
 
 if TYPE_CHECKING:
     from engine.voice import Voice
-    from storage import Storage
+    from storage import Storage, VoiceRecord
     from studio.engines.model_manager import ModelManager
     from studio.provenance.watermark import Watermark
 
@@ -78,6 +78,16 @@ class AppContext:
         self.storage.voices.trash(voice_id, owner=owner)
         self._forget(cached)
 
+    def replace_clips(self, before: VoiceRecord, voice: Voice, *, owner: str, deletion_token: str) -> VoiceRecord:
+        """Give a voice the clips of another, and drop the data of the old ones from the engine's caches.
+
+        Raises what `VoiceLibrary.replace_clips` raises; the caches are kept then.
+        """
+        cached = self._cached_voice(before.id, owner)
+        record = self.storage.voices.replace_clips(before, voice, owner=owner, deletion_token=deletion_token)
+        self._forget(cached)
+        return record
+
     def delete_owner(self, owner: str) -> None:
         """Delete all data of an owner: in storage, takes in memory, takes being generated, and cached voices.
 
@@ -96,13 +106,16 @@ class AppContext:
         engine = self.engine
         if engine.capabilities.uses_clips:
             with suppress(RepriseError):
+                before = self.storage.voices.get(voice_id, owner=owner)
                 voice = self.storage.voices.stored(voice_id, engine.codec_fingerprint, owner=owner)
                 if voice is None:
                     return
                 engine.prepare(voice)
                 try:
-                    self.storage.voices.get(voice_id, owner=owner)
-                except VoiceNotFound:  # deleted in the meantime
+                    changed = self.storage.voices.get(voice_id, owner=owner) != before
+                except VoiceNotFound:
+                    changed = True
+                if changed:  # deleted, or its clips replaced, in the meantime
                     engine.forget(voice)
 
     def _cached_voice(self, voice_id: str, owner: str) -> Voice | None:

@@ -47,6 +47,21 @@ class VoiceLibrary:
             owner_deletions.refuse_deleted(session=session, owner=owner, before=deletion_token)
             return voices.create(session=session, voice=voice, owner=checked_owner(owner), clips=clips)
 
+    def replace_clips(
+        self, before: VoiceRecord, voice: Voice, *, owner: str = LOCAL, deletion_token: str | None = None
+    ) -> VoiceRecord:
+        """Give a voice the clips, codes, name, language and consent of another; it keeps its id and everything else.
+
+        The next `purge_expired` overwrites the old clips in the file.
+        before: the voice as it was read. deletion_token: as for `add`.
+        Raises NameTaken, OwnerDeleted, and VoiceChanged if the voice was changed since.
+        """
+        with self._storing(voice) as clips, self._database.replace() as session:
+            owner_deletions.refuse_deleted(session=session, owner=owner, before=deletion_token)
+            return voices.replace_references(
+                session=session, before=before, voice=voice, owner=checked_owner(owner), clips=clips
+            )
+
     def list(self, *, owner: str = LOCAL, search: str = "") -> VoiceRecords:
         """Return the owner's voices by name, then the shared ones.
 
@@ -106,9 +121,9 @@ class VoiceLibrary:
             return voice
         with self._reencoding:
             voice = self.stored(voice_id, codec_fingerprint, owner=owner)
-            if voice is not None:
-                return voice
-            return self._keep(voice_id, self._reencoded(voice_id, codec_fingerprint, reencode, owner), owner)
+            while voice is None:
+                voice = self._keep(voice_id, self._reencoded(voice_id, codec_fingerprint, reencode, owner), owner)
+            return voice
 
     def rename(self, voice_id: str, name: str, *, owner: str = LOCAL) -> VoiceRecord:
         """Rename a voice. Raises NameTaken, InvalidName."""
@@ -249,12 +264,18 @@ class VoiceLibrary:
             raise InvalidCodes("voices.other_codec", name=voice.name)
         return made
 
-    def _keep(self, voice_id: str, made: Voice, owner: str) -> Voice:
-        """Store new codes unless another process has stored some meanwhile; return the voice as stored."""
+    def _keep(self, voice_id: str, made: Voice, owner: str) -> Voice | None:
+        """Store new codes unless another process has stored some meanwhile; return the voice as stored.
+
+        Returns None, and stores nothing, if its clips were replaced meanwhile.
+        """
         fingerprint = made.codec_fingerprint
         with self._database.write() as session:
             voices.lock_row(session=session, voice_id=voice_id, owner=checked_owner(owner))
             record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
             if not voices.has_codes(session=session, voice_id=voice_id, codec_fingerprint=fingerprint):
+                stored = voices.load(session=session, record=record, codec_fingerprint=record.codec_fingerprint)
+                if [each.clip for each in stored.references] != [each.clip for each in made.references]:
+                    return None
                 voices.add_codes(session=session, voice_id=voice_id, voice=made)
             return voices.load(session=session, record=record, codec_fingerprint=fingerprint)

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import Mock
@@ -14,7 +15,7 @@ from sqlalchemy import Engine as SqlEngine
 from sqlalchemy import event
 
 from engine.engine import EncodedVoice
-from engine.errors import DatabaseUnavailable, OwnerDeleted, TakeNotFound
+from engine.errors import DatabaseUnavailable, OwnerDeleted, TakeNotFound, VoiceChanged
 from engine.voice import Voice
 from storage import Storage
 from storage.object_store import ObjectStore
@@ -25,6 +26,7 @@ from studio.voices.voice_maker import make_voice
 from tests.attack.storage.marked import Marker, tokens_in_files
 from tests.paths import CLIP
 from tests.storage.making import recoded
+from tests.storage.making import voice as unmarked_voice
 from tests.support.fake_engine import FakeEngine
 
 CODEC = "codec-b"
@@ -146,7 +148,7 @@ def test_trash_removes_a_voice_from_the_engine_and_purge_from_the_files(
     assert tokens_in_files(path) == set()
 
 
-def test_a_voice_deleted_while_it_is_prepared_is_forgotten(
+def test_a_voice_deleted_or_changed_while_it_is_prepared_is_forgotten(
     app: AppContext, engine: ForgettingEngine, mark: Marker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     voice_id, voice = add_voice(app, mark)
@@ -154,9 +156,15 @@ def test_a_voice_deleted_while_it_is_prepared_is_forgotten(
     app.prepare_voice(voice_id, OWNER)
     assert engine.prepared == [voice.name]
     assert engine.dropped == []
+
+    def replace_clips(_: Voice) -> None:
+        app.storage.voices.replace_clips(app.storage.voices.get(voice_id, owner=OWNER), voice, owner=OWNER)
+
+    monkeypatch.setattr(engine, "prepare", replace_clips)
+    app.prepare_voice(voice_id, OWNER)
     monkeypatch.setattr(engine, "prepare", lambda _: app.storage.voices.trash(voice_id, owner=OWNER))
     app.prepare_voice(voice_id, OWNER)
-    assert [each.references for each in engine.dropped] == [voice.references]
+    assert [each.references for each in engine.dropped] == [voice.references] * 2
 
 
 def test_deletion_reads_no_clips(
@@ -170,6 +178,24 @@ def test_deletion_reads_no_clips(
         app.trash_voice(trashed, owner=OWNER)
         app.delete_owner(OWNER)
     assert [cached(voice) for voice in engine.dropped] == [cached(first), cached(second)]
+
+
+def test_replaced_clips_leave_the_engine_and_the_files(
+    app: AppContext, engine: ForgettingEngine, mark: Marker, path: Path
+) -> None:
+    voice_id, voice = add_voice(app, mark)
+    record = app.storage.voices.update(voice_id, description="", tags=(), owner=OWNER)
+    app.storage.voices.purge_expired()
+    assert tokens_in_files(path), "those of its clips"
+    token = app.storage.deletion_token(owner=OWNER)
+    new = unmarked_voice("Ada")
+    with pytest.raises(VoiceChanged):
+        app.replace_clips(replace(record, updated=datetime.now(UTC)), new, owner=OWNER, deletion_token=token)
+    assert engine.dropped == []
+    assert app.replace_clips(record, new, owner=OWNER, deletion_token=token).id == voice_id
+    assert [cached(each) for each in engine.dropped] == [cached(voice)]
+    app.storage.voices.purge_expired()
+    assert tokens_in_files(path) == set()
 
 
 @pytest.mark.parametrize(

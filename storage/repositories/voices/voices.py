@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, Select, delete, func, select
+from sqlalchemy import ColumnElement, Select, case, delete, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer
 
-from engine.errors import InvalidCodes, NameTaken, VoiceNotFound, VoiceProtected
+from engine.errors import InvalidCodes, NameTaken, VoiceChanged, VoiceNotFound, VoiceProtected
 from engine.voice import (
     MAX_DESCRIPTION,
     MAX_LANGUAGE,
@@ -42,9 +42,10 @@ class VoiceRecord:
     description: str
     consent: Consent | None
     created: datetime  # aware, UTC
-    updated: datetime  # aware, UTC; of name, language, description, tags or consent
+    updated: datetime  # aware, UTC; of name, language, description, tags, consent or clips
     duration: float  # seconds, all references
     references: int  # their number
+    has_clips: bool  # whether the clips of all of them are stored
     codec_fingerprint: str  # of its original codec
     demo: str  # a sentence that suits the voice, or ""
     tags: tuple[str, ...] = ()  # as `clean_tags` returns them
@@ -69,7 +70,6 @@ def create(
 
     clips: of its references, as stored; None: in the database.
     """
-    clips = clips or [StoredSound(reference.clip) for reference in voice.references]
     now = datetime.now(UTC)
     row = VoiceRow(
         id=voice_id or new_id(),
@@ -82,10 +82,37 @@ def create(
     row.updated = now
     session.add(row)
     _flush_name(session, row.name)
+    clips = clips or [StoredSound(reference.clip) for reference in voice.references]
+    _add_references(session=session, voice_id=row.id, voice=voice, clips=clips)
+    portraits.put(session=session, voice_id=row.id, picture=voice.portrait)
+    return record(session=session, voice_id=row.id, owner=owner)
+
+
+def replace_references(
+    *, session: Session, before: VoiceRecord, voice: Voice, owner: str, clips: Sequence[StoredSound]
+) -> VoiceRecord:
+    """Replace a voice's references, codes, name, language and consent; its id, description, tags and picture stay.
+
+    before: the voice as it was read. clips: as for `create`.
+    Raises VoiceNotFound, VoiceProtected, NameTaken, and VoiceChanged if it was changed since.
+    """
+    row = lock_row(session=session, voice_id=before.id, owner=owner)
+    refuse_shared(row)
+    if row.updated != before.updated:
+        raise VoiceChanged("voices.changed_elsewhere", name=row.name)
+    _describe(row, voice.name, voice.language, row.description, voice.consent, _tags(row))
+    row.codec_fingerprint, row.updated = voice.codec_fingerprint, datetime.now(UTC)
+    _flush_name(session, row.name)
+    session.execute(delete(ReferenceRow).where(ReferenceRow.voice_id == row.id))  # with their codes
+    _add_references(session=session, voice_id=row.id, voice=voice, clips=clips)
+    return record(session=session, voice_id=row.id, owner=owner)
+
+
+def _add_references(*, session: Session, voice_id: str, voice: Voice, clips: Sequence[StoredSound]) -> None:
     # Flushed table by table for the foreign keys: the models have no relationships.
     session.add_all(
         ReferenceRow(
-            voice_id=row.id,
+            voice_id=voice_id,
             position=position,
             transcript=reference.transcript,
             duration=reference.duration,
@@ -97,9 +124,7 @@ def create(
     )
     stored_objects.keep(session=session, sounds=clips)
     session.flush()
-    add_codes(session=session, voice_id=row.id, voice=voice)
-    portraits.put(session=session, voice_id=row.id, picture=voice.portrait)
-    return record(session=session, voice_id=row.id, owner=owner)
+    add_codes(session=session, voice_id=voice_id, voice=voice)
 
 
 def add_codes(*, session: Session, voice_id: str, voice: Voice) -> None:
@@ -130,7 +155,7 @@ def records(*, session: Session, owner: str, search: str = "") -> list[VoiceReco
 
 def find_where(session: Session, *which: ColumnElement[bool]) -> list[VoiceRecord]:
     """Return the voices that meet these conditions, unordered, including those in the trash."""
-    return [_record(row, duration, count) for row, duration, count in session.execute(_with_totals().where(*which))]
+    return [_record(*each) for each in session.execute(_with_totals().where(*which))]
 
 
 def record(*, session: Session, voice_id: str, owner: str) -> VoiceRecord:
@@ -278,16 +303,17 @@ def _flush_name(session: Session, name: str) -> None:
         raise NameTaken("voices.name_taken", name=name) from error
 
 
-def _with_totals() -> Select[VoiceRow, float, int]:
-    """Query voices with the seconds and the number of their references, without clips and codes."""
+def _with_totals() -> Select[VoiceRow, float, int, int]:
+    """Query voices with the seconds and the number of their references and of the stored clips, without these."""
+    is_stored = ReferenceRow.object.is_not(None) | (func.length(ReferenceRow.clip) > 0)
     return (
-        select(VoiceRow, func.sum(ReferenceRow.duration), func.count())
+        select(VoiceRow, func.sum(ReferenceRow.duration), func.count(), func.sum(case((is_stored, 1), else_=0)))
         .join(ReferenceRow, ReferenceRow.voice_id == VoiceRow.id)
         .group_by(VoiceRow.id)
     )
 
 
-def _record(row: VoiceRow, duration: float, count: int) -> VoiceRecord:
+def _record(row: VoiceRow, duration: float, count: int, clips: int) -> VoiceRecord:
     return VoiceRecord(
         id=row.id,
         owner=row.owner,
@@ -299,6 +325,7 @@ def _record(row: VoiceRow, duration: float, count: int) -> VoiceRecord:
         updated=row.updated,
         duration=duration,
         references=count,
+        has_clips=clips == count,
         codec_fingerprint=row.codec_fingerprint,
         demo=row.demo,
         tags=_tags(row),

@@ -14,6 +14,7 @@ from engine.errors import (
     InvalidVoiceFile,
     NameTaken,
     UnusableReference,
+    VoiceChanged,
     VoiceNotFound,
 )
 from engine.voice import Consent, Reference, Voice
@@ -49,7 +50,7 @@ def test_record_describes_the_stored_voice(library: VoiceLibrary) -> None:
     assert before <= record.created == record.updated <= datetime.now(UTC)
     assert record.created.utcoffset() == timedelta(0)
     assert record.duration == pytest.approx(0.2)
-    assert (record.references, record.codec_fingerprint) == (2, "codec-a")
+    assert (record.references, record.has_clips, record.codec_fingerprint) == (2, True, "codec-a")
 
 
 def test_list_is_sorted_by_name_ignoring_case(library: VoiceLibrary) -> None:
@@ -313,6 +314,7 @@ def test_voice_without_a_clip_cannot_be_reencoded(library: VoiceLibrary) -> None
     kept = voice().references[0]
     bare = Reference(kept.transcript, kept.codes, b"", kept.sample_rate, kept.duration)
     record = library.add(Voice("Ada", (bare,), "codec-a"))
+    assert not record.has_clips
     assert library.ready(record.id, "codec-a", pytest.fail).references == (bare,)
     with pytest.raises(UnusableReference, match="“Ada” was made for another model"):
         library.ready(record.id, "codec-b", pytest.fail)
@@ -352,3 +354,52 @@ def test_closed_library_raises(url: str) -> None:
     storage.close()
     with pytest.raises(DatabaseUnavailable, match="closed"):
         storage.voices.list()
+
+
+def test_replaced_clips_belong_to_the_same_voice(library: VoiceLibrary, url: str) -> None:
+    """The codes of all codecs are replaced; description, tags and times of the voice stay."""
+    library.add(voice("Ben", seed=9))
+    record = library.update(library.add(voice("Ada")).id, tags=("warm",))
+    library.ready(record.id, "codec-b", lambda original: recoded(original, "codec-b"))
+    new = replace(voice("Ada Lovelace", seed=5, references=1, fingerprint="codec-c"), language="fr", description="")
+    after = library.replace_clips(record, new)
+    same = {"description": record.description, "tags": record.tags}
+    assert library.load(record.id) == replace(new, **same)
+    assert (after.id, after.created, after.references) == (record.id, record.created, 1)
+    assert after.updated > record.updated
+    assert library.stored(record.id, "codec-a") is library.stored(record.id, "codec-b") is None
+    assert (count_rows(url, "voice_references"), count_rows(url, "reference_codes")) == (3, 3)
+
+
+def test_rejected_replacement_changes_nothing(library: VoiceLibrary) -> None:
+    library.add(voice("Ben", seed=9))
+    record, new = library.add(voice("Ada"), owner="ann"), voice("Ada", seed=5)
+    library.add(voice("Eve"), owner="ann")
+    for owner, name, error in (("eve", "Ada", VoiceNotFound), ("ann", "eve", NameTaken)):
+        with pytest.raises(error):
+            library.replace_clips(record, replace(new, name=name), owner=owner)
+        assert library.load(record.id, owner="ann") == voice("Ada")
+        assert library.get(record.id, owner="ann") == record
+    renamed = library.rename(record.id, "Ida", owner="ann")
+    with pytest.raises(VoiceChanged, match="“Ida” was changed elsewhere"):
+        library.replace_clips(record, new, owner="ann")
+    assert library.get(record.id, owner="ann") == renamed
+    library.trash(record.id, owner="ann")
+    with pytest.raises(VoiceNotFound):
+        library.replace_clips(renamed, new, owner="ann")
+
+
+def test_clips_replaced_during_reencoding_are_encoded(library: VoiceLibrary) -> None:
+    record, new = library.add(voice()), voice(seed=5)
+    originals: list[Voice] = []
+
+    def reencode(original: Voice) -> Voice:
+        originals.append(original)
+        if len(originals) == 1:
+            library.replace_clips(record, new)
+        return recoded(original, "codec-b")
+
+    made = library.ready(record.id, "codec-b", reencode)
+    assert [each.clip for each in made.references] == [each.clip for each in new.references]
+    assert [each.references for each in originals] == [voice().references, new.references]
+    assert library.stored(record.id, "codec-b") == made

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
-from engine.errors import DatabaseUnavailable, NameTaken
+from engine.errors import DatabaseUnavailable, NameTaken, VoiceNotFound
 from storage import Storage, durable_files
 from storage.database import Database
 from storage.object_store import ObjectStore
@@ -115,6 +115,15 @@ def test_rejected_or_deleted_voices_leave_no_objects(url: str, tmp_path: Path) -
         with pytest.raises(NameTaken):
             storage.voices.add(voice())
         assert len(objects(place)) == 2
+        assert kept.has_clips
+        with pytest.raises(VoiceNotFound):
+            storage.voices.replace_clips(kept, voice(references=1), owner="somebody")
+        assert len(objects(place)) == 2
+        kept = storage.voices.replace_clips(kept, voice(seed=5))
+        assert len(objects(place)) == 4
+        storage.voices.purge_expired()
+        assert len(objects(place)) == 2
+        assert storage.voices.load(kept.id).references == voice(seed=5).references
         storage.voices.trash(kept.id)
         assert len(objects(place)) == 2
         storage.voices.empty_trash()
