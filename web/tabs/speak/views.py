@@ -28,7 +28,8 @@ def voice_card_view(voice: ListedVoice, owner: Owner, links: DownloadLinks, text
     """Return the selected voice for voice_card.js."""
     url = clip_link(voice, owner, links)
     about = description_of(voice, texts).strip()
-    return {"id": voice.id, "name": voice.name, "language": voice.language, "about": about, "url": url}
+    facts = {"id": voice.id, "name": voice.name, "language": voice.language}
+    return {**facts, "about": about, "agreed": agreed(voice), "url": url}
 
 
 def rail_voice_view(
@@ -46,8 +47,14 @@ def rail_voice_view(
         "description": description_of(voice, texts).strip(),
         "tags": list(voice.tags),
         "made": LAST if isinstance(voice, BuiltInSpeaker) else voice.created.isoformat(),
+        "agreed": agreed(voice),
         "url": clip_link(voice, owner, links),
     }
+
+
+def agreed(voice: ListedVoice) -> str:
+    """Return the time of a voice's consent, "" for none. It changes with the voice's clips."""
+    return "" if isinstance(voice, BuiltInSpeaker) or voice.consent is None else voice.consent.when.isoformat()
 
 
 def clip_link(voice: ListedVoice, owner: Owner, links: DownloadLinks) -> str:

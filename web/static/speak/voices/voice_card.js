@@ -1,5 +1,5 @@
 // The picked voice: its language, its description, and the recording it was made from. Its value: { id, name, language,
-// about, url }, or null for none. Its event `renew_links` requests it again with a new link.
+// about, agreed, url }, or null for none. Its event `renew_links` requests it again with a new link.
 
 import { LinkRefresh } from "../link_refresh.js";
 import { draw } from "../../ui/icons.js";
@@ -7,10 +7,13 @@ import { showPortrait } from "../../library/portraits.js";
 import { languageName } from "../../library/voices.js";
 import { pageLanguage, words } from "../../ui/words.js";
 
+// The player's id of a voice's clip.
+export const soundOf = ({ id, agreed }) => `voice:${id}${agreed}`;
+
 export function mount({ element, props, trigger, watch }) {
   const find = (selector) => element.querySelector(selector);
   const links = new LinkRefresh(() => trigger("renew_links"));
-  const sound = () => `voice:${props.value.id}`;
+  const sound = () => soundOf(props.value);
 
   function showPlaying() {
     if (!props.value) return;

@@ -3,6 +3,7 @@
 // voice from `reprise.picking`.
 
 import { LinkRefresh } from "../link_refresh.js";
+import { soundOf } from "./voice_card.js";
 import { answer, named } from "../../draft/deep_links.js";
 import { found, languageName } from "../../library/voices.js";
 import { button, create, isShown } from "../../ui/elements.js";
@@ -111,7 +112,7 @@ class VoiceRail {
       const picked = id === this.picked;
       node.toggleAttribute("data-picked", picked);
       node.querySelector(".rp-rail-pick").setAttribute("aria-pressed", picked);
-      node.toggleAttribute("data-sounding", playing === `voice:${id}`);
+      node.toggleAttribute("data-sounding", playing === soundOf(this.voices.find((voice) => voice.id === id) ?? {}));
     }
     this.rove();
   }
@@ -151,7 +152,7 @@ class VoiceRail {
     const voice = this.voices.find((each) => each.id === id);
     if (!voice) return; // deleted meanwhile
     const { url, name } = voice;
-    await window.reprisePlayer.toggle(`voice:${id}`, url, { voice: { id, name }, status: words("card.clip_of", { name }) });
+    await window.reprisePlayer.toggle(soundOf(voice), url, { voice: { id, name }, status: words("card.clip_of", { name }) });
   }
 
   favour(id) {
