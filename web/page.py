@@ -19,7 +19,17 @@ from web.tabs.speak.layout import FIRST_TEXT
 from web.tabs.speak.settings import keep_to_model, open_if_changed
 from web.tabs.status import layout as status
 from web.tabs.status.recogniser import RecogniserHandlers
-from web.ui.components import change_broadcast, connection, dictionary, owner_key, player, recogniser, switches, writing
+from web.ui.components import (
+    change_broadcast,
+    changed_voice,
+    connection,
+    dictionary,
+    owner_key,
+    player,
+    recogniser,
+    switches,
+    writing,
+)
 from web.ui.events import keep_choices, listen, show
 from web.ui.shared import SharedComponents
 
@@ -115,5 +125,5 @@ def _shared_components(
     return SharedComponents(
         demo=demo, token=token, heading=heading, changes=changes, tabs=tabs,
         picker=picker, text=text, hints=hints, notice=message,
-        player=player(context.engine.sample_rate, render=False),
+        player=player(context.engine.sample_rate, render=False), changed=changed_voice(render=False),
     )  # fmt: skip

@@ -163,10 +163,14 @@ def require_cloning(engine: ModelManager) -> None:
         raise InvalidInput("engine.describes_only" if able.designs_voices else "engine.no_cloning")
 
 
-def free_name(app: AppContext, name: str, owner: str) -> str:
-    """Clean a name, and check that none of the owner's voices has it. Raises NameTaken, InvalidName."""
+def free_name(app: AppContext, name: str, owner: str, renamed: str = "") -> str:
+    """Clean a name, and check that none of the owner's voices has it. Raises NameTaken, InvalidName.
+
+    renamed: id of a voice that may have it.
+    """
     cleaned = clean_name(name)
     with suppress(VoiceNotFound):
-        if not (found := app.storage.voices.find(cleaned, owner=owner)).shared:
+        found = app.storage.voices.find(cleaned, owner=owner)
+        if not found.shared and found.id != renamed:
             raise NameTaken("voices.name_taken", name=found.name)
     return cleaned

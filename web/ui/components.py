@@ -83,10 +83,18 @@ def clip_input(functions: Sequence[Callable[..., Any]] = (), **more: Any) -> gr.
     return _component("new_voice/recorder", "rp-clip-block", server_functions=list(functions), **props)
 
 
+def changed_voice(*, render: bool = True) -> gr.HTML:
+    """Create the note on the voice whose clips the form changes. Value and events: see changed_voice.js."""
+    return _component("new_voice/changed_voice", "rp-changed-voice", ("open_clips", "empty_form"), render=render)
+
+
 def voice_list() -> gr.HTML:
-    """Create the voices as cards. Value and events: see `web.tabs.library.handlers`."""
-    events = ("speak_with", "duplicate", "remove", "restore", "purge", "revise", "import_files", "relist", "picture")
-    return _component("library/library", "rp-library", events, max_mb=MAX_UPLOAD_MB)
+    """Create the voices as cards. Value and events: see `web.tabs.library.handlers`.
+
+    Event without a handler: `change_clips`, of the voice in `reprise.changing`.
+    """
+    acts = ("speak_with", "duplicate", "remove", "restore", "purge", "revise", "picture", "change_clips")
+    return _component("library/library", "rp-library", (*acts, "import_files", "relist"), max_mb=MAX_UPLOAD_MB)
 
 
 def script_editor(suffixes: Sequence[str]) -> gr.HTML:

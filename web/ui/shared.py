@@ -16,7 +16,8 @@ class SharedComponents:
     changes: accepts a `ChangeBroadcast`; its events `voices`, `history`, `scripts` and `words` fire in all pages of
     this browser. tabs: selects a tab by id. picker, text, hints, notice, settings: components of the Speak tab. It
     fills `settings` in the order of `web.tabs.speak.settings.NAMES`, followed by their accordion. player: it
-    is shown below every tab. persisted: components whose values survive a reload; tabs add to it.
+    is shown below every tab. changed: the voice whose clips the New voice tab changes, None for a new voice.
+    persisted: components whose values survive a reload; tabs add to it.
     """
 
     demo: gr.Blocks
@@ -29,6 +30,7 @@ class SharedComponents:
     hints: gr.HTML
     notice: gr.HTML
     player: gr.HTML
+    changed: gr.HTML
     settings: list[Any] = field(default_factory=list)
     persisted: list[Any] = field(default_factory=list)
 

@@ -13,7 +13,7 @@ const LANGUAGES = (
   "ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv ms nb nl pl pt ro ru sk sl sr sv sw ta th tr uk " +
   "ur vi yue zh"
 ).split(" ");
-const ICONS = { edit: "edit", duplicate: "copy", export: "download", remove: "trash", address: "link" };
+const ICONS = { edit: "edit", duplicate: "copy", clips: "mic", export: "download", remove: "trash", address: "link" };
 
 const day = (iso) => new Intl.DateTimeFormat(pageLanguage(), { dateStyle: "medium" }).format(new Date(iso));
 
@@ -66,7 +66,8 @@ function tools(voice) {
   const copies = [tool("duplicate", words("library.duplicate", { name })), link(voice), address];
   if (voice.shared) return copies;
   const edit = tool("edit", words("library.edit", { name }));
-  return [edit, ...copies, tool("remove", words("library.delete", { name }), { class: "rp-lib-tool rp-danger" })];
+  const clips = voice.changeable ? [tool("clips", words("library.change_clips", { name }))] : [];
+  return [edit, ...clips, ...copies, tool("remove", words("library.delete", { name }), { class: "rp-lib-tool rp-danger" })];
 }
 
 export function shownCard(voice) {

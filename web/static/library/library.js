@@ -17,6 +17,9 @@ import { pageLanguage, words } from "../ui/words.js";
 const FRESH = 8 * 60_000; // ms: the links in the list are valid for ten minutes
 const TICK = 15_000; // ms
 
+// The player's id of a voice's clip.
+const soundOf = ({ id, agreed }) => `clip-${id}${agreed}`;
+
 class Library {
   constructor({ element, props, trigger, upload, watch }) {
     Object.assign(this, { element, props, trigger });
@@ -149,8 +152,9 @@ class Library {
     const { act: what } = button.dataset;
     const id = button.closest("[data-id]")?.dataset.id;
     const voice = this.voice(id);
-    if (what === "hear") return window.reprisePlayer?.toggle(`clip-${id}`, voice.clip, { voice, status: words("card.clip_of", { name: voice.name }) }).then(() => this.mark());
+    if (what === "hear") return window.reprisePlayer?.toggle(soundOf(voice), voice.clip, { voice, status: words("card.clip_of", { name: voice.name }) }).then(() => this.mark());
     if (what === "edit" || what === "name") return this.edit(id, what);
+    if (what === "clips") return this.changeClips(id);
     if (what === "cancel") return this.cancel();
     if (what === "picture") return button.parentElement.querySelector("input").click();
     if (what === "no_picture") {
@@ -163,6 +167,13 @@ class Library {
     if (what === "purge") return this.trigger("purge");
     if (what === "restore") return this.restore(id);
     return this.trigger(what, { id });
+  }
+
+  // Shows a voice's clips in New voice, in place of those that there are.
+  changeClips(id) {
+    if (window.repriseRecorder?.unsaved && !confirm(words("library.unsaved", { name: words("tab.new") }))) return;
+    window.reprise.changing = id;
+    this.trigger("change_clips");
   }
 
   // A new name that was not saved is discarded.
@@ -345,7 +356,7 @@ class Library {
   mark() {
     const playing = window.reprisePlayer?.playing;
     for (const button of this.element.querySelectorAll("[data-act=hear]")) {
-      button.setAttribute("aria-pressed", String(playing === `clip-${button.closest("[data-id]").dataset.id}`));
+      button.setAttribute("aria-pressed", String(playing === soundOf(this.voice(button.closest("[data-id]").dataset.id))));
     }
   }
 

@@ -5,7 +5,7 @@
 
 import { CodecPreview, wavOf } from "./clips/clip_playback.js";
 import { Clip, Clips, MAX_CLIPS } from "./clips/clips.js";
-import { inspected, LongFile, MOST_MEGABYTES, MOST_MINUTES, secondsIn } from "./clips/sound_file.js";
+import { inspected, LongFile, MOST_MEGABYTES, MOST_MINUTES, secondsIn, wavOfPart } from "./clips/sound_file.js";
 import { DoctorView } from "./doctor.js";
 import { Microphone, obstacle, refusal } from "./capture/microphone.js";
 import { RecorderView } from "./recorder_view.js";
@@ -15,6 +15,7 @@ import { remarks, TranscriptView } from "./transcript.js";
 import { TrimView } from "./clips/trim_view.js";
 import { failure, Uploads } from "./uploads.js";
 import { server as connection } from "../connection/server.js";
+import { create } from "../ui/elements.js";
 import { clock, decimals } from "../ui/format.js";
 import { pageLanguage, words } from "../ui/words.js";
 
@@ -255,6 +256,18 @@ class Recorder {
     return this.take(file, { name, message, instead, words: whole.transcripts.get(start), cutFrom: whole, cutAt: start });
   }
 
+  // Replaces all clips by those of a saved voice. clips: [{ url, name, words }]
+  open(clips) {
+    this.pending = this.pending.then(() => this.removeAll());
+    for (const clip of clips) this.pending = this.pending.then(() => this.takeStored(clip));
+  }
+
+  async takeStored({ url, name, words: written }) {
+    const answer = await fetch(url).catch(() => null);
+    if (!answer?.ok) return this.refuse(words("clip.refused", { name, why: words("player.unreachable") }));
+    return this.take(new File([await answer.blob()], `${name}.wav`, { type: "audio/wav" }), { name, words: written });
+  }
+
   // Replaces a clip by the part of its file that begins at `start`. Each part keeps its transcript.
   choosePart(clip, start) {
     this.trim.hush();
@@ -421,6 +434,13 @@ class Recorder {
     if (again || clip.playable) await this.trim.toggle();
   }
 
+  // Saves the chosen part in the browser's downloads.
+  async download(clip) {
+    const href = URL.createObjectURL(await wavOfPart(clip));
+    create("a", { href, download: `${clip.file.name.replace(/\.[^.]*$/, "")}.wav` }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60_000);
+  }
+
   remove(clip) {
     this.forget(clip);
     this.clips.remove(clip);
@@ -473,6 +493,10 @@ class Recorder {
 export function mount(component) {
   const recorder = new Recorder(component);
   window.repriseRecorder = {
+    open: (clips) => recorder.open(clips),
+    get unsaved() {
+      return recorder.view.unsaved;
+    },
     // Resolves to the clips, whose files the server has. Called before a voice is made of them.
     async ready() {
       await recorder.keepFiles();

@@ -161,6 +161,7 @@ export class RecorderView {
         class: "rp-clip-name", "data-what": "name", "aria-pressed": chosen, onclick: () => recorder.choose(clip),
       }),
       about("clip.listen", "clip.listen_to", () => recorder.listen(clip), { disabled: !clip.playable }),
+      chosen && about("clip.download", "clip.download_of", () => recorder.download(clip), { disabled: !clip.playable }),
       clip.before && about("clip.undo", "clip.undo_of", () => recorder.undo(clip)),
       clip.recorded && about("clip.again", "clip.again_for", () => recorder.start(clip), { class: "rp-again" }),
       about("clip.remove", "clip.remove_of", () => recorder.remove(clip)),

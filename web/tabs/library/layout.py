@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from web.context import WebContext
 
 FOCUS_TEXT = "() => { document.querySelector('#rp-text textarea')?.focus(); }"
+CHANGE_CLIPS = "() => [{ id: reprise.changing }, { __type__: 'update', selected: 'new' }]"
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:
@@ -33,5 +34,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     for event, select in ((voices.remove, handlers.delete_voice), (voices.restore, handlers.restore_voice)):
         changed = [voices, shared.changes, shared.picker]
         listen(event, select, [shared.picker, token], changed, trigger_mode="multiple")
+    in_new_voice = [shared.changed, shared.tabs]
+    voices.change_clips(None, None, in_new_voice, js=CHANGE_CLIPS, queue=False, api_visibility="private")
     outputs = [shared.picker, shared.tabs, voices]
     listen(voices.speak_with, handlers.speak_with_voice, token, outputs).success(None, js=FOCUS_TEXT)

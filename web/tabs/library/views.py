@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from storage.repositories.voices.usage import VoiceUse
 from storage.voices.library import TRASH_RETENTION
 from studio.voices.portraits import portrait_url
+from web.tabs.new_voice.clips import has_changeable_clips
 from web.ui.voice_picker import description_of
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def _voice_view(
         "agreed": consent.when.isoformat() if consent else "",
         "times": use.times,
         "spoken": use.seconds,
+        "changeable": has_changeable_clips(voice),
         "clip": context.links.sign(owner, "clip", voice.id),
         "file": context.links.sign(owner, "voice", voice.id),
     }

@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import soundfile
@@ -15,8 +15,12 @@ from pydantic import ConfigDict, Field
 from engine.audio.decode import Recording, decode
 from engine.audio.merge import MAX_MERGED_SECONDS
 from engine.errors import InvalidInput
+from studio.voices.available_voices import is_described
 from web.ui.payloads import Payload, UnexpectedPayload, default_if_invalid, parse_payload
 from web.uploads.files import MAX_FILE_NAME, uploaded_path
+
+if TYPE_CHECKING:
+    from storage import VoiceRecord
 
 MAX_CLIPS = 6  # as in clips.js
 PEAKS_PER_SECOND = 50  # as in peaks.js
@@ -112,6 +116,11 @@ def chosen_clip(value: object, folder: str | Path) -> ChosenClip:
     to_the_end = end is None or (seconds is not None and end >= seconds)
     name, words = (sent.name or path.name)[:MAX_FILE_NAME], (sent.words or "")[:MAX_WORDS].strip()
     return ChosenClip(path, name, words, start, None if to_the_end else end, seconds)
+
+
+def has_changeable_clips(voice: VoiceRecord) -> bool:
+    """Return whether the page can change a voice's clips: those of an owner's cloned voice, if they are stored."""
+    return not voice.shared and not is_described(voice) and voice.has_clips and voice.references <= MAX_CLIPS
 
 
 def split_by_length(clips: Sequence[ChosenClip]) -> tuple[tuple[ChosenClip, ...], tuple[ChosenClip, ...]]:

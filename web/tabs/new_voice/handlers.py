@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
+from pydantic import ConfigDict
 
 from engine.audio.merge import merge_references
-from engine.errors import InvalidInput, InvalidName, NameTaken, VoiceNotFound
+from engine.errors import InvalidInput, InvalidName, NameTaken, VoiceChanged, VoiceNotFound
 from engine.messages import UserMessage
 from engine.text import speaking_time
 from engine.voice import Consent, Voice, clean_name
@@ -28,12 +29,19 @@ from studio.voices.voice_maker import (
 from web.identity.addresses import client_address
 from web.limits.budgets import PoolFull
 from web.limits.worker_pool import WorkerPool
-from web.tabs.new_voice.clips import ChosenClip, chosen_clips, parse_clip_list, split_by_length
+from web.tabs.new_voice.clips import (
+    ChosenClip,
+    chosen_clips,
+    has_changeable_clips,
+    parse_clip_list,
+    split_by_length,
+)
 from web.tabs.new_voice.saved_forms import SavedForms, form_digest
 from web.tabs.new_voice.views import DESCRIBED_STEPS, FormError, errors_html, steps_html
 from web.ui.events import broadcast_change
+from web.ui.i18n import own_name
 from web.ui.messages import error_message, notice
-from web.ui.payloads import Payload, ShortText, default_if_invalid, parse_payload
+from web.ui.payloads import Payload, SelectedId, ShortText, default_if_invalid, parse_payload
 from web.ui.voice_picker import select_voice
 from web.uploads.files import delete_upload
 
@@ -56,22 +64,35 @@ class Names(Payload):
     speaker: Annotated[ShortText, default_if_invalid("")]
 
 
+class ChangedVoice(Payload):
+    """The voice whose clips the form changes; id is "" for a new voice. seen: its `updated`, in ISO format."""
+
+    model_config = ConfigDict(extra="ignore")  # its name
+
+    id: SelectedId = ""
+    seen: Annotated[ShortText, default_if_invalid("")] = ""
+
+
 class VoiceForm(Names):
     """The form without its clips. agreed: the consent checkbox. description: for models that create voices from one.
 
-    language: a tag, or ""; a described voice then speaks its sample in the page's language.
+    language: a tag, or ""; a described voice then speaks its sample in the page's language. changed, seen: of
+    `ChangedVoice`.
     """
 
     agreed: Annotated[bool, default_if_invalid(False)]
     description: Annotated[ShortText, default_if_invalid("")] = ""
     language: Annotated[ShortText, default_if_invalid("")] = ""
+    changed: str = ""
+    seen: str = ""
 
 
 @dataclass(frozen=True)
 class CheckedForm:
     """A valid form. who: name of the consenting speaker. language: a tag, "" if unknown. owner: the owner's key.
 
-    deletion_token: from `Storage.deletion_token`. digest: from `form_digest`.
+    deletion_token: from `Storage.deletion_token`. digest: from `form_digest`. changed: the voice whose clips it
+    changes, None for a new one and for one that was saved before.
     """
 
     clips: tuple[ChosenClip, ...]
@@ -81,6 +102,7 @@ class CheckedForm:
     owner: str
     deletion_token: str
     digest: bytes
+    changed: VoiceRecord | None
 
 
 class IncompleteForm(InvalidInput):
@@ -105,6 +127,30 @@ class NewVoiceHandlers:
         who = consenting_speaker(names.name, names.speaker)
         return gr.Checkbox(label=consent_sentence(who, self._context.texts(request)))
 
+    def open_clips(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
+        """Outputs: changed voice with its clips, name, speaker, language, consent checkbox, notice. Event: `id`."""
+        context, texts = self._context, self._context.texts(request)
+        try:
+            require_cloning(context.engine)
+            owner, voice_id = context.owner(token, request), parse_payload(ChangedVoice, event).id
+            record = context.storage.voices.owned(voice_id, owner=owner.key)
+            if not has_changeable_clips(record):
+                raise InvalidInput("voices.no_recording", name=record.name)
+            clips = [
+                {
+                    "url": context.links.sign(owner, "clip", f"{record.id}.{place}"),
+                    "name": record.name if record.references == 1 else f"{record.name} {place + 1}",
+                    "words": reference.transcript,
+                }
+                for place, reference in enumerate(context.storage.voices.load(record.id, owner=owner.key).references)
+            ]
+        except Exception as error:
+            return None, *(gr.skip(),) * 4, _failure(error, texts)
+        who = record.consent.who if record.consent else ""
+        opened = {"id": record.id, "name": record.name, "seen": record.updated.isoformat(), "clips": clips}
+        language = gr.Dropdown(choices=language_choices(record.language), value=record.language or None)
+        return opened, record.name, who if who != record.name else "", language, gr.Checkbox(value=False), ""
+
     def show_waiting(self, request: gr.Request) -> str:
         """Output: notice, from the click until a worker is free."""
         texts = self._context.texts(request)
@@ -118,6 +164,7 @@ class NewVoiceHandlers:
         agreed: Any,
         description: Any,
         language: Any,
+        changed: Any,
         token: Any,
         request: gr.Request,
     ) -> AsyncIterator[Updates]:
@@ -125,7 +172,7 @@ class NewVoiceHandlers:
         if self._context.engine.capabilities.designs_voices:
             saving = self.describe_steps(name, description, language, token, request)
         else:
-            saving = self.save_steps(clips, name, speaker, agreed, language, token, request)
+            saving = self.save_steps(clips, name, speaker, agreed, language, changed, token, request)
         try:
             async for updates in self._pool.steps(client_address(request), saving):
                 yield updates
@@ -133,14 +180,22 @@ class NewVoiceHandlers:
             yield _failure(error, self._context.texts(request)), *UNCHANGED
 
     def save_steps(
-        self, clips: Any, name: Any, speaker: Any, agreed: Any, language: Any, token: Any, request: gr.Request
+        self,
+        clips: Any,
+        name: Any,
+        speaker: Any,
+        agreed: Any,
+        language: Any,
+        changed: Any,
+        token: Any,
+        request: gr.Request,
     ) -> Generator[Updates, None, None]:
         """Outputs: notice, empty when the voice is saved; consent checkbox; Speak's voice picker and notice; tab to
         show; change broadcast. The browser clears the clips and texts that it has sent (sent_form.js)."""
         context, texts = self._context, self._context.texts(request)
         try:
             yield steps_html("preparing", texts), *UNCHANGED
-            form = self._check_form(clips, name, speaker, agreed, language, token, request)
+            form = self._check_form(clips, name, speaker, agreed, language, changed, token, request)
             used, left_out = split_by_length(form.clips)
             record = self._saved_before(form.name, form.digest, form.owner)
             notes: Sequence[UserMessage] = ()
@@ -215,18 +270,28 @@ class NewVoiceHandlers:
         return form
 
     def _check_form(
-        self, clips: Any, name: Any, speaker: Any, agreed: Any, language: Any, token: Any, request: gr.Request
+        self,
+        clips: Any,
+        name: Any,
+        speaker: Any,
+        agreed: Any,
+        language: Any,
+        changed: Any,
+        token: Any,
+        request: gr.Request,
     ) -> CheckedForm:
         """Check everything that does not need the engine. Raises RepriseError."""
         context, texts = self._context, self._context.texts(request)
         require_cloning(context.engine)
         owner = context.owner(token, request).key
         deletion_token = context.storage.deletion_token(owner=owner)
-        form = parse_payload(VoiceForm, name=name, speaker=speaker, agreed=agreed, language=language)
+        voice = parse_payload(ChangedVoice, changed or None)  # the page may send "" for None
+        about = {"language": language, "changed": voice.id, "seen": voice.seen}
+        form = parse_payload(VoiceForm, name=name, speaker=speaker, agreed=agreed, **about)
         chosen = chosen_clips(clips, context.folder)
         errors = list(_clip_errors(chosen, clips, texts, needs_transcript=context.engine.capabilities.needs_transcript))
         digest = form_digest(form, chosen)
-        if problem := self._name_problem(form.name, digest, owner, texts):
+        if problem := self._name_problem(form.name, digest, owner, texts, form.changed):
             errors.append(FormError(problem, NAME_FIELD))
         if not form.agreed:
             errors.append(FormError(texts("notice.no_consent"), "#rp-consent input"))
@@ -235,7 +300,17 @@ class NewVoiceHandlers:
         cleaned = clean_name(form.name)
         language = voice_language(context.engine, clean_language(form.language))
         who = consenting_speaker(cleaned, form.speaker)
-        return CheckedForm(chosen, cleaned, who, language, owner, deletion_token, digest)
+        before = None if self._saved_before(form.name, digest, owner) else self._changed_voice(form, owner)
+        return CheckedForm(chosen, cleaned, who, language, owner, deletion_token, digest, before)
+
+    def _changed_voice(self, form: VoiceForm, owner: str) -> VoiceRecord | None:
+        """Return the voice whose clips a form changes. Raises VoiceNotFound, VoiceProtected, VoiceChanged."""
+        if not form.changed:
+            return None
+        record = self._context.storage.voices.owned(form.changed, owner=owner)
+        if record.updated.isoformat() != form.seen:
+            raise VoiceChanged("voices.changed_elsewhere", name=record.name)
+        return record
 
     def _saved_before(self, name: str, digest: bytes, owner: str) -> VoiceRecord | None:
         """Return the owner's voice of this name if it was made from the same form, else None."""
@@ -245,14 +320,17 @@ class NewVoiceHandlers:
                 return found
         return None
 
-    def _name_problem(self, name: str, digest: bytes, owner: str, texts: Texts) -> str:
-        """Return why a voice cannot have this name, or "". digest: of its form, which may have been saved before."""
+    def _name_problem(self, name: str, digest: bytes, owner: str, texts: Texts, changed: str = "") -> str:
+        """Return why a voice cannot have this name, or "". digest: of its form, which may have been saved before.
+
+        changed: id of the voice that the form changes.
+        """
         if not name.strip():
             return texts("new.no_name")
         if self._saved_before(name, digest, owner):
             return ""
         try:
-            free_name(self._context, name, owner)
+            free_name(self._context, name, owner, changed)
         except NameTaken as error:
             return texts("new.name_taken", **error.message.values)
         except InvalidName as error:
@@ -260,7 +338,11 @@ class NewVoiceHandlers:
         return ""
 
     def _save(self, voice: Voice, form: CheckedForm) -> VoiceRecord:
-        record = self._context.storage.voices.add(voice, owner=form.owner, deletion_token=form.deletion_token)
+        by = {"owner": form.owner, "deletion_token": form.deletion_token}
+        if form.changed is None:
+            record = self._context.storage.voices.add(voice, **by)
+        else:
+            record = self._context.replace_clips(form.changed, voice, **by)
         self._saved_forms.add(record.id, form.digest)
         return record
 
@@ -272,6 +354,12 @@ class NewVoiceHandlers:
         return " ".join(
             [texts("notice.saved", name=record.name), *missing, *map(texts.write, notes), texts("notice.now_write")]
         )
+
+
+def language_choices(chosen: str = "") -> list[tuple[str, str]]:
+    """Return the choices of a voice's language. chosen: a tag that is one of them in any case, unless empty."""
+    usual = [(own_name(tag), tag) for tag in SAMPLE_TEXTS]
+    return usual if chosen in ("", *SAMPLE_TEXTS) else [*usual, (chosen, chosen)]
 
 
 def consenting_speaker(name: Any, speaker: Any) -> str:

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 import gradio as gr
 
-from studio.voices.voice_maker import SAMPLE_TEXTS
 from web.tabs.new_voice.clip_server import ClipServer
-from web.tabs.new_voice.handlers import NewVoiceHandlers
+from web.tabs.new_voice.handlers import NewVoiceHandlers, language_choices
 from web.tabs.new_voice.reading_texts import READING_TEXTS
 from web.ui.components import clip_input
 from web.ui.events import listen, show
-from web.ui.i18n import own_name
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
@@ -24,6 +22,7 @@ INTERRUPTED = "() => reprise.interrupted()"
 # Editing may have resolved the error. Otherwise the notice is left as it is: by now it may have changed.
 CLEAR_ERRORS = "(notice) => (notice?.includes('rp-bad') ? '' : { __type__: 'update' })"
 SEND_FORM = "(...form) => reprise.sendForm(...form)"
+EMPTY_FORM = "() => ['', '', '', null]"
 CLEAR_SENT = "(notice, ...texts) => reprise.clearSent(notice, ...texts)"
 # No notice means that the voice was saved and Speak is shown.
 FOCUS_TEXT = """() => {
@@ -35,6 +34,8 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     """Lay out the tab and register its event listeners."""
     handlers, label = NewVoiceHandlers(context), context.label
     section_title(label("new.title"))
+    changed = shared.changed
+    changed.render()
     gr.HTML(label("new.own_only"), html_template="<p>${value}</p>", elem_id="rp-own-only", apply_default_css=False)
     clips = clip_input(ClipServer(context).functions(), scripts=list(READING_TEXTS))
     description = gr.Textbox(
@@ -57,11 +58,11 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     language = gr.Dropdown(
         label=label("new.language"),
         info=label("new.language_info"),
-        choices=[(own_name(tag), tag) for tag in SAMPLE_TEXTS],
+        choices=language_choices(),
         value=None,
         elem_id="rp-voice-language",
     )
-    shared.persisted.extend([name, speaker, description])
+    shared.persisted.extend([changed, name, speaker, description])
     agreed = gr.Checkbox(label=label("new.consent_blank"), value=False, elem_id="rp-consent")
     trouble = notice_line("rp-form-notice")
     save = gr.Button(label("new.save"), variant="primary", elem_id="rp-save")
@@ -76,11 +77,14 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     )
     typed = partial(gr.on, [name.change, speaker.change])
     show(typed, handlers.update_consent, [name, speaker], agreed, trigger_mode="always_last")
+    opened = [changed, name, speaker, language, agreed, trouble]
+    show(changed.open_clips, handlers.open_clips, shared.token, opened)
+    changed.empty_form(None, None, [trouble, name, speaker, language], js=EMPTY_FORM, api_visibility="private")
     asked = listen(save.click, handlers.show_waiting, None, trouble)
     saved = listen(
         asked.then,
         handlers.save_voice,
-        [clips, name, speaker, agreed, description, language, shared.token],
+        [clips, name, speaker, agreed, description, language, changed, shared.token],
         [trouble, agreed, shared.picker, shared.notice, shared.tabs, shared.changes],
         js=SEND_FORM,
         queue=True,

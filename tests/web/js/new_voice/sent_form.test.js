@@ -9,7 +9,7 @@ import { clearSent, sendForm } from "../../../../web/static/new_voice/sent_form.
 import { useWords } from "../../../../web/static/ui/words.js";
 
 const UNCHANGED = { __type__: "update" };
-const FORM = [{ chosen: 0, clips: [{ path: "/a" }, { path: "/b" }] }, "Anna", "", true, "A low voice", "", "token"];
+const FORM = [{ chosen: 0, clips: [{ path: "/a" }, { path: "/b" }] }, "Anna", "", true, "A low voice", "", { id: "v", name: "Anna" }, "token"];
 let saved = [];
 let clips = null; // the recorder's
 globalThis.document = { dispatchEvent: ({ type, detail }) => saved.push([type, detail]) };
@@ -24,7 +24,7 @@ test.beforeEach(() => {
 test("the texts and clips of a saved voice are cleared", async () => {
   assert.deepEqual(await sendForm(...FORM), FORM);
   assert.deepEqual(clearSent("", "Anna", "", "A low voice"), ["", "", ""]);
-  assert.deepEqual(saved, [["reprise:saved", { paths: ["/a", "/b"] }]]);
+  assert.deepEqual(saved, [["reprise:saved", { paths: ["/a", "/b"], changed: "v" }]]);
 });
 
 test("after a lost answer the page does not claim that the voice was not saved", () => {
@@ -47,12 +47,12 @@ test("clips whose files were uploaded again are sent in place of those of the ev
   clips = { chosen: 0, clips: [{ path: "/again" }] };
   assert.deepEqual(await sendForm(...FORM), [clips, ...FORM.slice(1)]);
   clearSent("", "Anna", "", "A low voice");
-  assert.deepEqual(saved[0][1], { paths: ["/again"] });
+  assert.deepEqual(saved[0][1], { paths: ["/again"], changed: "v" });
 });
 
 test("a described voice has no clips", async () => {
   clips = null;
-  assert.deepEqual(await sendForm(...FORM), [null, ...FORM.slice(1)]);
+  assert.deepEqual(await sendForm(...FORM.with(6, null)), [null, ...FORM.slice(1, 6), null, "token"]);
   clearSent("", "Anna", "", "A low voice");
-  assert.deepEqual(saved[0][1], { paths: [] });
+  assert.deepEqual(saved[0][1], { paths: [], changed: undefined });
 });

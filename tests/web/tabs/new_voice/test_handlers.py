@@ -1,9 +1,11 @@
 """Handlers of the New voice tab: the form, the saved voice and the messages."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import gradio as gr
 import numpy as np
@@ -13,8 +15,8 @@ import soundfile
 from engine.audio.merge import MAX_MERGED_SECONDS
 from engine.errors import UnusableReference
 from engine.families.family import Capabilities
-from engine.voice import BuiltInVoice
-from storage import VoiceLibrary
+from engine.voice import BuiltInVoice, Consent, Voice
+from storage import VoiceLibrary, VoiceRecord
 from storage.repositories.voices.shared_voices import SampleVoice
 from studio.voices.voice_maker import SAMPLE_TEXTS
 from tests.paths import CLIP
@@ -24,12 +26,13 @@ from tests.web.conftest import store_upload
 from web.context import WebContext
 from web.limits.budgets import Budgets, Limits
 from web.limits.worker_pool import WorkerPool
+from web.tabs.library.handlers import LibraryHandlers
 from web.tabs.new_voice.handlers import NewVoiceHandlers, consent_sentence, consenting_speaker
 from web.tabs.new_voice.views import DESCRIBED_STEPS, STEPS, steps_html
 from web.ui.i18n import Translations
 
 STORY = CLIP.with_name("flite_slt_story.flac")
-FORM = {"name": "Anna", "speaker": "", "agreed": True, "language": ""}
+FORM = {"name": "Anna", "speaker": "", "agreed": True, "language": "", "changed": None}
 DESCRIBED = Capabilities(clones=False, needs_transcript=False, designs_voices=True)
 TRANSLATIONS = Translations.load()
 ENGLISH = TRANSLATIONS.texts(None)
@@ -114,7 +117,7 @@ def test_described_voice_is_saved_with_a_sample(
     def save_described(request: Any = None, **form: str) -> tuple[Any, ...]:
         async def steps() -> list[tuple[Any, ...]]:
             described = (form.get(name) for name in ("description", "language"))
-            given: Any = (None, form.get("name"), "", False, *described, None, request)
+            given: Any = (None, form.get("name"), "", False, *described, None, None, request)
             return [updates async for updates in events.save_voice(*given)]
 
         *_, last = run(steps)
@@ -350,6 +353,106 @@ def test_form_that_is_sent_again_makes_no_second_voice(
     assert len(library.list()) == 3
 
 
+def open_clips(events: NewVoiceHandlers, voice_id: str) -> tuple[Any, ...]:
+    return events.open_clips(gr.EventData(None, {"id": voice_id}), None, None)  # type: ignore[arg-type]
+
+
+def test_clips_of_a_voice_are_opened_as_they_are_stored(
+    events: NewVoiceHandlers, library: VoiceLibrary, context: WebContext
+) -> None:
+    two = Voice(
+        "Anna", (*voice("Anna").references, reference("Two.", buzz(9, 40_000, 120))), "fake-1", language="de-AT"
+    )
+    record = library.add(two)
+    changed, name, speaker, language, agreed, trouble = open_clips(events, record.id)
+    assert (changed["id"], changed["name"], changed["seen"]) == (record.id, "Anna", record.updated.isoformat())
+    clips = [(each["name"], each["words"]) for each in changed["clips"]]
+    assert clips == [("Anna 1", "Hello there."), ("Anna 2", "Two.")]
+    assert len({each["url"] for each in changed["clips"]}) == 2
+    assert (name, speaker, agreed.value, trouble) == ("Anna", "", False, "")
+    assert (language.value, language.choices[-1]) == ("de-AT", ("de-AT", "de-AT"))
+    for who, shown in (("Grandma Ada", "Grandma Ada"), ("Anna", "")):
+        library.update(record.id, consent=Consent(who, datetime.now(UTC), "Yes."), language="de")
+        _, _, speaker, language, _, _ = open_clips(events, record.id)
+        assert (speaker, language.value) == (shown, "de")
+
+
+def test_only_stored_clips_of_own_cloned_voices_are_opened(
+    events: NewVoiceHandlers, library: VoiceLibrary, samples: list[VoiceRecord], engine: FakeEngine
+) -> None:
+    kept = voice("Anna")
+    bare = library.add(replace(kept, name="Bare", references=(replace(kept.references[0], clip=b""),)))
+    described = library.add(replace(kept, name="Described", description="A low voice."))
+    theirs, own = library.add(kept, owner="somebody"), library.add(kept)
+    for voice_id, sentence in (
+        (bare.id, "without its recording"),
+        (described.id, "without its recording"),
+        (samples[0].id, "sample voice"),
+        (theirs.id, "no such voice"),
+        ("x", "no such voice"),
+    ):
+        changed, *others, trouble = open_clips(events, voice_id)
+        assert changed is None
+        assert all(each == gr.skip() for each in others)
+        assert sentence in trouble
+    shown = {
+        each["name"]: each["changeable"] for each in LibraryHandlers(events._context).list_voices(None, None)["voices"]
+    }  # type: ignore[arg-type]
+    assert [name for name, changeable in shown.items() if changeable] == ["Anna"]
+    engine.capabilities = Capabilities(clones=False)
+    assert "does not clone" in open_clips(events, own.id)[-1]
+
+
+def test_changed_clips_are_saved_as_the_same_voice(
+    events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext, engine: FakeEngine
+) -> None:
+    """A form that is sent again, with clips that are uploaded again, changes the voice once."""
+    library.add(voice("Ben"))
+    record = library.update(library.add(voice("Anna")).id, tags=("warm",), description="From the kitchen.")
+    library.update(record.id, consent=Consent("Ida", datetime.now(UTC), "Yes."))
+    before = library.load(record.id)
+    changed = open_clips(events, record.id)[0]
+    assert "already a voice called “Ben”" in save(events, clip, name="Ben", changed=changed)[0]
+    prepare, engine._prepare = engine._prepare, Mock(side_effect=UnusableReference("There is no speech."))
+    assert "There is no speech." in save(events, clip, changed=changed)[0]
+    assert library.load(record.id) == before
+    engine._prepare = prepare
+    for again in (clip, store_clip(context, CLIP)):
+        trouble, _, picker, message, _, broadcast = save(events, again, name="Änne", changed=changed)
+        assert (trouble, picker.value, broadcast["what"]) == ("", record.id, "voices")
+        assert "Saved “Änne”." in message
+    assert list(context.folder.iterdir()) == []
+    after = library.load(record.id)
+    assert (after.name, after.tags, after.description) == ("Änne", ("warm",), "From the kitchen.")
+    assert after.consent is not None
+    assert (after.consent.who, after.references[0].transcript) == ("Änne", clip["words"])
+    assert len(library.list()) == 2
+    assert engine.forgotten == ["Anna"]
+
+
+def test_voice_that_was_changed_or_deleted_meanwhile_is_not_changed(
+    events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], engine: FakeEngine
+) -> None:
+    record = library.add(voice("Anna"))
+    changed = open_clips(events, record.id)[0]
+    library.update(record.id, tags=("warm",))
+    assert "“Anna” was changed elsewhere" in save(events, clip, changed=changed)[0]
+    changed = open_clips(events, record.id)[0]
+    prepare = engine._prepare
+
+    def meanwhile(*given: Any) -> Any:
+        library.rename(record.id, "Bea")
+        return prepare(*given)
+
+    engine._prepare = meanwhile
+    assert "“Bea” was changed elsewhere" in save(events, clip, changed=changed)[0]
+    assert library.load(record.id).references == voice("Anna").references
+    library.trash(record.id)
+    assert "no such voice" in save(events, clip, changed=changed)[0]
+    assert library.list() == []
+    assert Path(clip["path"]).exists()
+
+
 def test_own_voice_may_share_the_name_of_a_sample(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any]
 ) -> None:
@@ -418,7 +521,7 @@ def test_saving_has_its_own_bounded_pool(events: NewVoiceHandlers, clip: dict[st
     value = {"chosen": 0, "clips": [clip]}
 
     async def saved() -> list[tuple[Any, ...]]:
-        given: Any = (value, "Anna", "", True, "", "", None, GERMAN)
+        given: Any = (value, "Anna", "", True, "", "", None, None, GERMAN)
         return [updates async for updates in events.save_voice(*given)]
 
     refusing = WorkerPool(1, 0, 1)

@@ -6,6 +6,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import pytest
+import soundfile
 from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from storage import Storage, VoiceLibrary
@@ -92,11 +94,63 @@ def test_recording_becomes_a_voice_that_speaks_and_messages_of_saving_are_in_vie
         expect(page.locator(".rp-clips")).to_be_hidden()
         expect(page.get_by_label("Name of the voice")).to_have_value("")
         expect(page.get_by_role("checkbox", name=re.compile("^I am … and agree"))).not_to_be_checked()
+        change_the_clips(page, library)
 
         page.set_viewport_size(PHONE)
         open_tab(page, "Speak")
         check_messages_and_progress(page, engine, tmp_path)
     assert library.find("Anna 2").duration > 2
+
+
+def change_the_clips(page: Page, library: VoiceLibrary) -> None:
+    """Change the clips of Ada after a reload, save one, and leave the form in both other ways."""
+    record, lines = library.find("Ada"), page.locator(".rp-clip-line")
+    words, name = page.get_by_label("The words in this clip"), page.get_by_label("Name of the voice")
+    note = page.locator("#rp-changed-voice")
+
+    def open_clips() -> None:
+        open_tab(page, "Library")
+        page.get_by_role("button", name="Change the clips of Ada").click()
+        expect(lines).to_have_count(1)
+
+    open_clips()
+    expect(note.get_by_text("These are the clips of “Ada”.")).to_be_focused()
+    page.once("dialog", lambda dialog: dialog.accept())  # the clips are unsaved
+    page.reload()
+    expect(note.get_by_text("These are the clips of “Ada”.")).to_be_visible()
+    expect(words).to_have_value(READING_TEXTS[0])
+    start = page.get_by_role("slider", name="Start")
+    start.press("Shift+ArrowRight")
+    start.blur()  # at once, because it redraws the line
+    expect(lines).to_contain_text(" of ")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download clip: Ada").press("Enter")
+    assert download.value.suggested_filename == "Ada.wav"
+    assert soundfile.info(download.value.path()).duration == pytest.approx(record.duration - 0.1, abs=0.01)
+    words.fill("Other words.")
+    page.get_by_role("checkbox", name=re.compile("^I am Ada and agree")).check()
+    page.get_by_role("button", name="Save voice").press("Enter")
+    expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Ada”.")
+    assert library.load(record.id).references[0].transcript == "Other words."
+    open_tab(page, "New voice")
+    expect(note).to_be_hidden()
+    expect(lines).to_have_count(0)
+
+    open_clips()
+    expect(words).to_have_value("Other words.")
+    page.get_by_role("button", name="Make a new voice instead").click()
+    expect(note).to_be_hidden()
+    expect(name).to_be_focused()
+    expect(lines).to_have_count(1)
+    page.once("dialog", lambda dialog: dialog.accept())  # they are replaced
+    open_clips()
+    expect(note).to_be_visible()
+    note.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("tab", name="Library")).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("tab", name="Library")).to_be_focused()
+    open_tab(page, "New voice")
+    expect(lines).to_have_count(0)
+    expect(name).to_have_value("")
 
 
 def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path) -> None:

@@ -60,6 +60,18 @@ export async function inspected(file, length, ask) {
   }
 }
 
+// The part of an AudioBuffer from `start` to `end`, in seconds, as a WAV file.
+function wavOf(buffer, start, end, name) {
+  const [from, to] = [start, end].map((time) => Math.round(time * buffer.sampleRate));
+  return new File([encodeWav(toInt16(monoOf(buffer, from, to)), buffer.sampleRate)], name, { type: "audio/wav" });
+}
+
+// Resolves to the chosen part of a Clip as a WAV file: its own file if that is one and all of it is chosen.
+export async function wavOfPart({ file, trim }) {
+  if (trim.whole && file.type === "audio/wav") return file;
+  return wavOf(await decoded(file), trim.start, trim.end, file.name);
+}
+
 // A file that is longer than a clip may be. Clips are cut out of it, one `longest` seconds after the other.
 export class LongFile {
   constructor(file, seconds, longest) {
@@ -89,8 +101,6 @@ export class LongFile {
   async cut(start) {
     const buffer = await decoded(this.file);
     this.seconds = buffer.duration; // headers can be wrong
-    const from = Math.round(start * buffer.sampleRate);
-    const part = monoOf(buffer, from, from + this.longest * buffer.sampleRate);
-    return new File([encodeWav(toInt16(part), buffer.sampleRate)], `${this.file.name}.wav`, { type: "audio/wav" });
+    return wavOf(buffer, start, start + this.longest, `${this.file.name}.wav`);
   }
 }
