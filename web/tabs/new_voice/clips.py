@@ -119,8 +119,8 @@ def chosen_clip(value: object, folder: str | Path) -> ChosenClip:
 
 
 def has_changeable_clips(voice: VoiceRecord) -> bool:
-    """Return whether the page can change a voice's clips: those of an owner's cloned voice, if they are stored."""
-    return not voice.shared and not is_described(voice) and voice.has_clips and voice.references <= MAX_CLIPS
+    """Return whether the page can change a voice's clip: that of an owner's cloned voice of one speaker, if stored."""
+    return not voice.shared and not is_described(voice) and voice.has_clips and voice.references == 1
 
 
 def split_by_length(clips: Sequence[ChosenClip]) -> tuple[tuple[ChosenClip, ...], tuple[ChosenClip, ...]]:

@@ -136,14 +136,9 @@ class NewVoiceHandlers:
             record = context.storage.voices.owned(voice_id, owner=owner.key)
             if not has_changeable_clips(record):
                 raise InvalidInput("voices.no_recording", name=record.name)
-            clips = [
-                {
-                    "url": context.links.sign(owner, "clip", f"{record.id}.{place}"),
-                    "name": record.name if record.references == 1 else f"{record.name} {place + 1}",
-                    "words": reference.transcript,
-                }
-                for place, reference in enumerate(context.storage.voices.load(record.id, owner=owner.key).references)
-            ]
+            (reference,) = context.storage.voices.load(record.id, owner=owner.key).references
+            url = context.links.sign(owner, "clip", record.id)
+            clips = [{"url": url, "name": record.name, "words": reference.transcript}]
         except Exception as error:
             return None, *(gr.skip(),) * 4, _failure(error, texts)
         who = record.consent.who if record.consent else ""
