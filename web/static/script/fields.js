@@ -2,7 +2,8 @@
 
 // Sets a field unless it is being edited; returns whether it was set.
 export function show(field, value) {
-  if (field.shown === value || (document.activeElement === field && field.value !== field.shown)) return false;
+  const edited = document.activeElement === field && ![field.shown, value].includes(field.value);
+  if (field.shown === value || edited) return false;
   field.value = field.shown = value;
   return true;
 }

@@ -24,6 +24,17 @@ test("a field that is being edited keeps its value", () => {
   assert.equal(field.value, "4");
 });
 
+test("a value that is stored while its field has the focus is known, so that an edit after it stays", () => {
+  const field = shown("1");
+  document.activeElement = field;
+  field.value = "2";
+  assert.equal(show(field, "2"), true);
+  field.value = "1";
+  assert.equal(show(field, "3"), false);
+  assert.equal(field.value, "1");
+  document.activeElement = null;
+});
+
 test("a refused value gives way to the stored one, also in a focused field", async () => {
   const field = shown("1");
   document.activeElement = field;

@@ -230,7 +230,8 @@ def set_speed_chapter_and_pause(page: Page, storage: Storage, ids: list[str]) ->
     for speed in ("0.8", "1"):
         speeds.fill(speed)
         speeds.press("Enter")
-        until(lambda speed=speed: storage.scripts.card(ids[4]).speed == float(speed))
+        page.wait_for_function(f"document.querySelector('.rp-script-pace').shown === '{speed}'", polling=100)
+        assert {each.speed for each in storage.scripts.cards(storage.scripts.list()[0].id)} == {float(speed)}
     card(page, 1).get_by_label("Speed of this card").fill("1.25")
     card(page, 1).get_by_label("Chapter that begins here").fill("The morning")
     card(page, 1).get_by_label("Chapter that begins here").press("Enter")
