@@ -190,7 +190,10 @@ class NewVoiceHandlers:
         context, texts = self._context, self._context.texts(request)
         try:
             yield steps_html("preparing", texts), *UNCHANGED
-            form = self._check_form(clips, name, speaker, agreed, language, changed, token, request)
+            voice = parse_payload(ChangedVoice, changed or None)  # the page may send "" for None
+            about = {"language": language, "changed": voice.id, "seen": voice.seen}
+            given = parse_payload(VoiceForm, name=name, speaker=speaker, agreed=agreed, **about)
+            form = self._check_form(clips, given, token, request)
             used, left_out = split_by_length(form.clips)
             record = self._saved_before(form.name, form.digest, form.owner)
             notes: Sequence[UserMessage] = ()
@@ -264,25 +267,12 @@ class NewVoiceHandlers:
             raise IncompleteForm(errors)
         return form
 
-    def _check_form(
-        self,
-        clips: Any,
-        name: Any,
-        speaker: Any,
-        agreed: Any,
-        language: Any,
-        changed: Any,
-        token: Any,
-        request: gr.Request,
-    ) -> CheckedForm:
+    def _check_form(self, clips: Any, form: VoiceForm, token: Any, request: gr.Request) -> CheckedForm:
         """Check everything that does not need the engine. Raises RepriseError."""
         context, texts = self._context, self._context.texts(request)
         require_cloning(context.engine)
         owner = context.owner(token, request).key
         deletion_token = context.storage.deletion_token(owner=owner)
-        voice = parse_payload(ChangedVoice, changed or None)  # the page may send "" for None
-        about = {"language": language, "changed": voice.id, "seen": voice.seen}
-        form = parse_payload(VoiceForm, name=name, speaker=speaker, agreed=agreed, **about)
         chosen = chosen_clips(clips, context.folder)
         errors = list(_clip_errors(chosen, clips, texts, needs_transcript=context.engine.capabilities.needs_transcript))
         digest = form_digest(form, chosen)
