@@ -20,7 +20,7 @@ from engine.families.qwen3_tts.weights import (
     load_speaker_encoder,
     load_speech_decoder,
     load_speech_encoder,
-    load_speech_model,
+    load_stacks,
 )
 from engine.models.quantization import Precision
 from engine.release.profile import Profile
@@ -99,7 +99,7 @@ class Qwen3TTSRelease:
         if dtype == torch.float16 and not self.architecture.fits_fp16:
             raise InvalidOption("engine.no_fp16")
         return TalkerModel(
-            *load_speech_model(self._folder, config, self._defaults, dtype=dtype, device=device, precision=precision)
+            *load_stacks(self._folder, config, self._defaults, dtype=dtype, device=device, precision=precision)
         )
 
     def load_encoder(self, device: torch.device) -> SpeechEncoder:

@@ -55,7 +55,7 @@ _LEAST_USAGE = 1e-5
 _View = TypeVar("_View", bound=nn.Module)
 
 
-def load_speech_model(
+def load_stacks(
     folder: Path,
     config: TalkerConfig,
     defaults: GenerationDefaults,
@@ -96,7 +96,7 @@ def load_speech_model(
 
 
 def load_speaker_encoder(folder: Path, config: TalkerConfig, device: torch.device | str) -> EcapaTdnn | None:
-    """Load the speaker encoder, in fp32; None for a release without one. Raises as `load_speech_model` does."""
+    """Load the speaker encoder, in fp32; None for a release without one. Raises as `load_stacks` does."""
     if config.speaker_encoder is None:
         return None
     with torch.device("meta"):
