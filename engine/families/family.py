@@ -20,6 +20,8 @@ from engine.release.profile import Profile
 
 MIN_SPEECH_FRAMES = 64
 """Positions that every prompt must leave free for speech."""
+MIN_HOST_EMBEDDINGS = 64 << 20
+"""The least bytes of embeddings of text, in 16 bits, that stay in host memory when a model is loaded on a GPU."""
 
 
 class ModelConfig(Protocol):

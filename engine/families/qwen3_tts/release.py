@@ -1,6 +1,6 @@
 """`Release` of the Qwen3-TTS family."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -8,7 +8,7 @@ import torch
 
 from engine.codec.views import DecoderView
 from engine.errors import InvalidCheckpoint, InvalidOption
-from engine.families.family import Capabilities, SpeechModel
+from engine.families.family import MIN_HOST_EMBEDDINGS, Capabilities, SpeechModel
 from engine.families.qwen3_tts.codec import SpeechDecoder, SpeechEncoder, fingerprint
 from engine.families.qwen3_tts.codec_config import SpeechTokenizerConfig, read_codec_config
 from engine.families.qwen3_tts.config import GenerationDefaults, TalkerConfig, read_config, read_generation
@@ -30,10 +30,11 @@ NOTICE = "model.notice_qwen"
 
 @dataclass(frozen=True)
 class TalkerArchitecture:
-    """Sizes of a Qwen3-TTS model and its codec."""
+    """Sizes of a Qwen3-TTS model and its codec. text_on_host: of a model on a GPU, as in `Talker`."""
 
     config: TalkerConfig
     codec: SpeechTokenizerConfig
+    text_on_host: bool = False
 
     @property
     def fits_fp16(self) -> bool:
@@ -45,10 +46,10 @@ class TalkerArchitecture:
         return self.config.slow.dim > self.config.fast.dim
 
     def on(self, device: torch.device) -> Self:
-        return self
+        return self if device.type == "cuda" else replace(self, text_on_host=False)
 
     def stacks(self) -> tuple[Talker, CodePredictor]:
-        talker = Talker(self.config, GenerationDefaults())
+        talker = Talker(self.config, GenerationDefaults(), self.text_on_host)
         return talker, CodePredictor(self.config, talker)
 
     def views(self) -> tuple[SpeechEncoder, SpeechDecoder]:
@@ -81,7 +82,7 @@ class Qwen3TTSRelease:
             notice=NOTICE,
         )
         self.profile = Profile.load(folder, usual)
-        self.architecture = TalkerArchitecture(config, codec)
+        self.architecture = TalkerArchitecture(config, codec, text_on_host(config))
         self.prompts = TalkerPrompts(config, tokenizer, self.profile.style_tags)
         self.capabilities = Capabilities(
             clones=config.kind == "base",
@@ -99,7 +100,15 @@ class Qwen3TTSRelease:
         if dtype == torch.float16 and not self.architecture.fits_fp16:
             raise InvalidOption("engine.no_fp16")
         return TalkerModel(
-            *load_stacks(self._folder, config, self._defaults, dtype=dtype, device=device, precision=precision)
+            *load_stacks(
+                self._folder,
+                config,
+                self._defaults,
+                dtype=dtype,
+                device=device,
+                precision=precision,
+                text_on_host=self.architecture.on(device).text_on_host,
+            )
         )
 
     def load_encoder(self, device: torch.device) -> SpeechEncoder:
@@ -117,6 +126,11 @@ class Qwen3TTSRelease:
     def fingerprint(self, decoder: DecoderView) -> str:
         assert isinstance(decoder, SpeechDecoder)
         return fingerprint(decoder)
+
+
+def text_on_host(config: TalkerConfig) -> bool:
+    """Return whether the embeddings of text are large enough to stay in host memory."""
+    return config.text_vocab_size * config.text_dim * torch.bfloat16.itemsize >= MIN_HOST_EMBEDDINGS
 
 
 def _check(config: TalkerConfig, codec: SpeechTokenizerConfig, tokenizer: TextTokenizer) -> None:

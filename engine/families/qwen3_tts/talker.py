@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from engine.families.qwen3_tts.config import GenerationDefaults, TalkerConfig
 from engine.families.qwen3_tts.sampling import RepetitionPenaltyRules
 from engine.models.stacks import FastStack, SlowStack
+from engine.models.transfer import to_device
 from engine.models.transformer import BatchInvariantLinear, embedding
 
 NOTHING = -1
@@ -40,9 +41,12 @@ class Talker(SlowStack):
 
     Columns are `[B, K + 1, T]`: row 0 is a text token, row 1 a codec token or the semantic code of a frame, the other
     rows are the residual codes of that frame, used only if row 1 is a semantic code.
+
+    text_on_host: whether the table of text, which is only looked up in prompts, stays in host memory:
+        `host_embeddings`. The table on the device is then the one row that frames need, that of padding.
     """
 
-    def __init__(self, config: TalkerConfig, defaults: GenerationDefaults) -> None:
+    def __init__(self, config: TalkerConfig, defaults: GenerationDefaults, text_on_host: bool = False) -> None:
         super().__init__(
             config.slow,
             num_codebooks=config.num_codebooks,
@@ -54,15 +58,30 @@ class Talker(SlowStack):
         )
         dim = config.slow.dim
         self.residual_size, self._text_pad = config.fast.vocab_size, config.control_tokens.text_pad
-        self.text_embeddings = embedding(config.text_vocab_size, config.text_dim)
+        self.text_on_host = text_on_host
+        self.host_embeddings: Tensor | None = None
+        self.text_embeddings = embedding(1 if text_on_host else config.text_vocab_size, config.text_dim)
         self.text_projection = TextProjection(config.text_dim, dim)
         self.codec_embeddings = embedding(config.slow.vocab_size, dim)
         self.residual_embeddings = embedding((config.num_codebooks - 1) * self.residual_size, dim)
         self.head = BatchInvariantLinear(dim, config.semantic_codebook_size + 1, bias=False)
 
     def embed(self, columns: Tensor, embedding: Tensor | None = None) -> Tensor:
+        """As in `SlowStack`; with `text_on_host` all text is embedded as padding, so not for whole prompts."""
+        text = columns[:, 0]
+        tokens = torch.zeros_like(text) if self.text_on_host else text.clamp(min=0)
+        return self._embed(columns, self.text_embeddings(tokens), embedding)
+
+    def embed_prompt(self, columns: Tensor, embedding: Tensor | None = None) -> Tensor:
+        if self.host_embeddings is None:
+            return super().embed_prompt(columns, embedding)
+        text, device = F.embedding(columns[:, 0].clamp(min=0), self.host_embeddings), self.norm.weight.device
+        embedding = None if embedding is None else to_device(embedding, device)
+        return self._embed(to_device(columns, device), to_device(text, device), embedding)
+
+    def _embed(self, columns: Tensor, embedded_text: Tensor, embedding: Tensor | None) -> Tensor:
         text, codec, residual = columns[:, 0], columns[:, 1], columns[:, 2:]
-        said = self.text_projection(self.text_embeddings(text.clamp(min=0)))
+        said = self.text_projection(embedded_text)
         coded = self.codec_embeddings(codec.clamp(min=0))
         is_frame = (codec >= 0) & (codec < self.semantic_codebook_size)
         offsets = torch.arange(0, residual.shape[1] * self.residual_size, self.residual_size, device=residual.device)

@@ -50,6 +50,7 @@ _UNIT_NAMES = {"act1.": "block.0.", "conv1.": "block.1.", "act2.": "block.2.", "
 _UNUSED = re.compile(
     r"encoder\.quantizer\..*\.(?:output_proj\.weight|codebook\.initialized)|decoder\.quantizer\.rvq_\w+\.input_proj\.weight"
 )
+_TEXT = "text_embeddings.weight"
 _LEAST_USAGE = 1e-5
 
 _View = TypeVar("_View", bound=nn.Module)
@@ -63,8 +64,9 @@ def load_stacks(
     dtype: torch.dtype,
     device: torch.device | str,
     precision: Precision | None = None,
+    text_on_host: bool = False,
 ) -> tuple[Talker, CodePredictor]:
-    """Load talker and code predictor of the release in `folder`.
+    """Load talker and code predictor of the release in `folder`. text_on_host: as in `Talker`.
 
     Raises InvalidCheckpoint or ReleaseIncomplete, naming all problems. Raises DeviceUnavailable or InvalidOption,
     before reading anything, for a precision that is not available here.
@@ -88,6 +90,13 @@ def load_stacks(
     found = [Mismatch(unexpected=unknown)]
     found += [compare(parts[part], shapes_of(module) if module else {}) for part, module in modules.items()]
     refuse_mismatches("The model's weights do not fit its config", found)
+    if text_on_host:
+        with torch.device("meta"):
+            talker = Talker(config, defaults, text_on_host)
+            predictor = CodePredictor(config, talker)
+        table = parts["slow"][_TEXT].read(torch.device("cpu"))
+        talker.host_embeddings = table.to(dtype, copy=True)
+        parts["slow"][_TEXT] = _rows(parts["slow"][_TEXT], [config.control_tokens.text_pad], len(table))
     stacks: tuple[tuple[StackName, Talker | CodePredictor], ...] = (("slow", talker), ("fast", predictor))
     for stack, module in stacks:
         after = None if precision is None else partial(quantize_block, precision=precision, stack=stack)

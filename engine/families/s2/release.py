@@ -11,7 +11,7 @@ from engine.codec.config import CodecConfig
 from engine.codec.fingerprint import codec_fingerprint
 from engine.codec.views import DecoderView
 from engine.errors import InvalidCheckpoint, InvalidConfig
-from engine.families.family import Aligner, Capabilities, SpeakerEncoder, SpeechModel
+from engine.families.family import MIN_HOST_EMBEDDINGS, Aligner, Capabilities, SpeakerEncoder, SpeechModel
 from engine.families.s2.alignment import AttentionAligner
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
 from engine.families.s2.config import DualARConfig
@@ -25,10 +25,6 @@ from engine.release.profile import Profile
 from engine.text.tokenizer import VOICE
 
 NOTICE = "model.notice_fish"
-
-
-# The least bytes of embeddings, in 16 bits, that stay in host memory when a model is loaded on a GPU.
-_LEAST_ON_HOST = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -110,7 +106,7 @@ def host_rows(header: ReleaseHeader) -> int:
         return 0
     tokenizer, config = header.tokenizer, header.config.slow
     first = min(tokenizer.end_id, tokenizer.encode(VOICE)[-1], tokenizer.semantic_start_id)
-    return first if first * config.dim * torch.bfloat16.itemsize >= _LEAST_ON_HOST else 0
+    return first if first * config.dim * torch.bfloat16.itemsize >= MIN_HOST_EMBEDDINGS else 0
 
 
 def _s1_profile() -> Profile:

@@ -12,7 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from engine.families.qwen3_tts.config import read_generation
 from engine.families.qwen3_tts.release import Qwen3TTSRelease, TalkerArchitecture, TalkerModel
+from engine.families.qwen3_tts.weights import load_stacks
 from tests.paths import QWEN
 
 CPU = torch.device("cpu")
@@ -53,6 +55,14 @@ def release() -> Qwen3TTSRelease:
 @pytest.fixture(scope="session")
 def model(release: Qwen3TTSRelease) -> TalkerModel:
     return release.load_model(torch.float32, CPU, None)
+
+
+@pytest.fixture(scope="session")
+def model_with_text_on_host(release: Qwen3TTSRelease) -> TalkerModel:
+    """The model as it is loaded on a GPU."""
+    architecture, defaults = release.architecture, read_generation(QWEN)
+    stacks = load_stacks(QWEN, architecture.config, defaults, dtype=torch.float32, device=CPU, text_on_host=True)
+    return TalkerModel(*stacks)
 
 
 @pytest.fixture(scope="session")

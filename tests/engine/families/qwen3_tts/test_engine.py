@@ -1,6 +1,7 @@
 """The engine with a Qwen3-TTS release: cloning, speaking, named speakers, descriptions and rejected requests."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,9 @@ from engine.errors import (
     UnknownFamily,
     UnusableReference,
 )
-from engine.families.qwen3_tts.release import Qwen3TTSRelease
+from engine.families.qwen3_tts.release import Qwen3TTSRelease, TalkerModel, text_on_host
 from engine.serving.device import choose_device
+from engine.serving.memory import held_bytes
 from storage.storage import Storage
 from tests.engine.families.qwen3_tts.conftest import CPU, as_kind, as_narrow
 from tests.paths import CLIP, MINIATURE, QWEN, SPEECH
@@ -235,6 +237,23 @@ def test_model_that_does_not_fit_fp16_refuses_it() -> None:
     release.architecture = as_narrow(release.architecture)
     with pytest.raises(InvalidOption, match="fp16"):
         release.load_model(torch.float16, CPU, "fp16")
+
+
+def test_embeddings_of_text_stay_in_host_memory_on_a_gpu(
+    release: Qwen3TTSRelease, model: TalkerModel, model_with_text_on_host: TalkerModel
+) -> None:
+    """The tables of real releases are large enough. One row stays on the device, that of padding."""
+    config = release.architecture.config
+    assert not text_on_host(config)
+    large = replace(release.architecture, text_on_host=text_on_host(replace(config, text_vocab_size=1 << 24)))
+    assert [large.on(torch.device(device)).text_on_host for device in ("cuda", "cpu")] == [True, False]
+    with torch.device("meta"):
+        expected = large.stacks()[0].text_embeddings.weight.shape
+    host, rows = model_with_text_on_host.slow, config.text_vocab_size
+    assert host.text_embeddings.weight.shape == expected == (1, config.text_dim)
+    assert held_bytes(model.slow) - held_bytes(host) == (rows - 1) * config.text_dim * 4
+    assert host.host_embeddings is not None
+    assert host.host_embeddings.shape == (rows, config.text_dim)
 
 
 def test_base_model_rejects_descriptions(engine: Engine) -> None:

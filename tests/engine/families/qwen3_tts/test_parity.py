@@ -75,9 +75,16 @@ def test_logits_match_package(case: dict[str, Any], releases: Releases, model: T
     assert_close(model.fast.logits(last, codes.T), tensors[f"{name}.residual"])
 
 
-@pytest.mark.parametrize("captured", [False, True], ids=["eager", "captured"])
-def test_greedy_frames_equal_package(releases: Releases, model: TalkerModel, captured: bool) -> None:
+@pytest.mark.parametrize(
+    ("captured", "text_on_host"),
+    [(False, False), (True, False), (False, True), (True, True)],
+    ids=["eager", "captured", "eager-text_on_host", "captured-text_on_host"],
+)
+def test_greedy_frames_equal_package(
+    request: pytest.FixtureRequest, releases: Releases, captured: bool, text_on_host: bool
+) -> None:
     """Cases run in one batch; the step includes penalties and residual codes."""
+    model = request.getfixturevalue("model_with_text_on_host" if text_on_host else "model")
     tensors, spoken = golden(), cases()[1::2] if captured else cases()  # a graph is captured for each batch size
     runner = ModelRunner(
         model,

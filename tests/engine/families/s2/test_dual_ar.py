@@ -310,5 +310,5 @@ def test_only_large_tables_of_s2_stay_in_host_memory(tmp_path: Path, monkeypatch
         return architecture.on(torch.device(device)).host_rows
 
     assert rows(MINIATURE, "cuda") == 0
-    monkeypatch.setattr("engine.families.s2.release._LEAST_ON_HOST", 10_000)
+    monkeypatch.setattr("engine.families.s2.release.MIN_HOST_EMBEDDINGS", 10_000)
     assert (rows(MINIATURE, "cuda"), rows(MINIATURE, "cpu"), rows(flat, "cuda")) == (375, 0, 0)
