@@ -16,17 +16,15 @@ _SHARDS = sorted(MINIATURE.glob("model-*.safetensors"))
 _FAST = ("dim", "n_head", "n_local_heads", "head_dim", "intermediate_size")
 
 
-def flat_release(
-    prefix: str = "", saved_buffers: Mapping[str, Tensor] | None = None, **config: Any
-) -> dict[str, bytes]:
+def flat_release(prefix: str = "", unused: Mapping[str, Tensor] | None = None, **config: Any) -> dict[str, bytes]:
     """Return the files by name.
 
     Args:
         prefix: prefix of all tensor names.
-        saved_buffers: additional tensors.
+        unused: additional tensors.
         config: additional config entries.
     """
-    renamed = dict(saved_buffers or {})
+    renamed = dict(unused or {})
     for shard in _SHARDS:
         renamed |= {_flat_name(name): tensor for name, tensor in load_file(shard).items()}
     raw = json.loads((MINIATURE / "config.json").read_text())

@@ -36,6 +36,7 @@ from engine.text.tokenizer import Tokenizer
 _EMBEDDINGS, _OUTPUT = "embeddings.weight", "output.weight"
 _HOST = torch.device("cpu")
 _SAVED_BUFFERS = ("freqs_cis", "fast_freqs_cis", "causal_mask")  # of S1-mini; ignored: these tables are computed
+_AUDIO_INPUT = "audio_"  # in names of S1-mini's tensors for features of audio, which speaking does not use
 
 
 @dataclass(frozen=True)
@@ -192,11 +193,11 @@ def split_omni(tensors: StoredTensors) -> SplitTensors:
 
 
 def split_flat(tensors: StoredTensors) -> SplitTensors:
-    """Split S1-mini's tensors, whose names may begin with `model.`. Saved buffers are skipped."""
+    """Split S1-mini's tensors, whose names may begin with `model.`. Saved buffers and the audio input are skipped."""
     parts = SplitTensors({}, {}, [])
     for full, stored in tensors.items():
         name = full.removeprefix("model.")
-        if name in _SAVED_BUFFERS:
+        if name in _SAVED_BUFFERS or _AUDIO_INPUT in name:
             continue
         if name.startswith("fast_project_in."):
             parts.add("fast", name, stored)
