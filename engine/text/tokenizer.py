@@ -19,6 +19,7 @@ _MAX_ENTRIES = 3_000_000
 IM_START, IM_END, VOICE, INTERLEAVE = "<|im_start|>", "<|im_end|>", "<|voice|>", "<|interleave|>"
 LEXICON_FILE = "lexicon.json.gz"
 _UNKNOWN = "<|unknown|>"  # token for words, in the tokenizers of `training.tokenizer`
+_EMPTY_TOKEN = b"="  # S1's tools write it for a token of no bytes, which no text has, and skip it when they read
 
 # S1's pre-tokenization pattern, exactly as in that release (including the escaped question mark).
 _TIKTOKEN_SPLIT = "|".join(
@@ -125,7 +126,7 @@ def _tiktoken(folder: Path) -> _Made:
     pairs = [line.split() for line in read_regular(folder / "tokenizer.tiktoken", _MAX_BYTES).splitlines() if line]
     if len(pairs) > MAX_VOCABULARY or any(len(pair) != 2 for pair in pairs):
         raise ValueError("tokenizer.tiktoken is not a list of tokens and ranks")
-    ranks = {base64.b64decode(token, validate=True): int(rank) for token, rank in pairs}
+    ranks = {base64.b64decode(token, validate=True): int(rank) for token, rank in pairs if token != _EMPTY_TOKEN}
     known = [*ranks.values(), *special.values()]
     if any(type(each) is not int or not 0 <= each < MAX_VOCABULARY for each in known) or len({*known}) < len(known):
         raise ValueError("its ids are not whole numbers, each once")

@@ -147,6 +147,15 @@ def test_malformed_token_list_is_rejected(tmp_path: Path, file: str, content: by
         Tokenizer.load(tmp_path)
 
 
+def test_empty_token_of_a_token_list_is_skipped(tmp_path: Path) -> None:
+    """S1's tools write "=" for it. Its rank may be the id of a special token."""
+    tokens, special = (releases._release("s1")[name] for name in ("tokenizer.tiktoken", "special_tokens.json"))
+    taken = json.loads(special)["<|im_start|>"]
+    (tmp_path / "tokenizer.tiktoken").write_bytes(tokens + f"= {taken}\n".encode())
+    (tmp_path / "special_tokens.json").write_bytes(special)
+    assert Tokenizer.load(tmp_path).encode("a<|im_start|>") == [97, taken]
+
+
 def test_tokenizer_with_too_many_entries_is_not_parsed(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_bytes(b'{"model": [' + b"0," * 3_100_000 + b"0]}")
     with pytest.raises(InvalidCheckpoint, match="too many entries"):
