@@ -26,7 +26,7 @@ class DualARConfig:
 
     `num_codebooks` is K, the semantic codebook included; `semantic_codebook_size` is the number of semantic tokens.
     `normed_fast_input` and `scaled_codebook_embeddings` are true for S2 and false for S1-mini.
-    `penalises_repetition`: whether repeated tokens are sampled as in S1-mini.
+    `redraws_repetition`: true for S2 and false for S1-mini; see `engine.families.s2.sampling`.
     """
 
     slow: TransformerConfig
@@ -36,7 +36,7 @@ class DualARConfig:
     semantic_end_id: int
     normed_fast_input: bool
     scaled_codebook_embeddings: bool
-    penalises_repetition: bool = False
+    redraws_repetition: bool = True
 
     def __post_init__(self) -> None:
         check_int("The model's config", "num_codebooks", self.num_codebooks, 2, MAX_CODEBOOKS)
@@ -183,5 +183,5 @@ def parse_dual_ar(config: dict[str, Any], semantic_start_id: int, semantic_end_i
         semantic_end_id=semantic_end_id,
         normed_fast_input=config.get("norm_fastlayer_input", False),
         scaled_codebook_embeddings=config.get("scale_codebook_embeddings", False),
-        penalises_repetition=True,
+        redraws_repetition=False,
     )

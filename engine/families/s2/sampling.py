@@ -13,26 +13,36 @@ from engine.models.sampling import (
     RowOptions,
     SamplingBackend,
     SamplingOptions,
-    penalised,
     sample,
     sample_semantic,
 )
 
 REPETITION_WINDOW = 10
-S1_WINDOW, S1_PENALTY = 16, 1.1
 S1_OPTIONS = SamplingOptions(0.8, 0.8, MAX_TOP_K)  # the reference has no top-k
 
 
-class RecentTokensRules:
-    """Rules that treat recent semantic tokens differently.
+class PlainRules:
+    """S1: each token is drawn by the options of the request alone.
 
-    drawn: the semantic tokens of the last frames, `[B, window]`; -1 for the first frame and before it.
+    The reference has a penalty for repetitions, too. Of its window of 16 frames it reaches, by an index of another
+    dimension, only the first semantic token, so that none is made less likely here. On residual codes it is left out.
     """
 
-    window: int
+    draws, candidates = 1, MAX_TOP_K
 
     def nothing_drawn(self, rows: int, device: torch.device) -> Tensor:
-        return torch.full((rows, self.window), -1, device=device)
+        return torch.zeros(rows, 1, dtype=torch.long, device=device)  # unused
+
+    def semantic(
+        self,
+        logits: Tensor,
+        options: RowOptions,
+        drawn: Tensor,
+        frame: Tensor,
+        noise: Tensor,
+        backend: SamplingBackend | None = None,
+    ) -> Tensor:
+        return self.residual(options, noise.shape[-1], backend)(logits, noise[:, 0])
 
     def residual(self, options: RowOptions, candidates: int, backend: SamplingBackend | None = None) -> ResidualSampler:
         if backend is not None:
@@ -41,15 +51,19 @@ class RecentTokensRules:
         return lambda logits, noise: sample(logits, row_filter, noise)
 
     def remember(self, drawn: Tensor, frame: Tensor, semantic: Tensor) -> Tensor:
-        # As in the references, the first frame is not in the window.
-        remembered = torch.where(frame > 0, semantic, -1)
-        return torch.cat((drawn[:, 1:], remembered[:, None]), dim=1)
+        return drawn
 
 
-class RepetitionAwareRules(RecentTokensRules):
-    """S2: a semantic token that is among the recent ones is drawn again with freer options."""
+class RepetitionAwareRules(PlainRules):
+    """S2: a semantic token that is among the recent ones is drawn again with freer options.
 
-    window, draws, candidates = REPETITION_WINDOW, 2, 32
+    drawn: the semantic tokens of the last frames, `[B, REPETITION_WINDOW]`; -1 for the first frame and before it.
+    """
+
+    draws, candidates = 2, 32
+
+    def nothing_drawn(self, rows: int, device: torch.device) -> Tensor:
+        return torch.full((rows, REPETITION_WINDOW), -1, device=device)
 
     def semantic(
         self,
@@ -64,23 +78,7 @@ class RepetitionAwareRules(RecentTokensRules):
             return backend.draw(logits, options, noise, drawn)
         return sample_semantic(logits, options, drawn, noise)
 
-
-class RecentPenaltyRules(RecentTokensRules):
-    """S1: recent semantic tokens become less likely. The reference treats residual codes like this, too."""
-
-    window, draws, candidates = S1_WINDOW, 1, MAX_TOP_K
-
-    def semantic(
-        self,
-        logits: Tensor,
-        options: RowOptions,
-        drawn: Tensor,
-        frame: Tensor,
-        noise: Tensor,
-        backend: SamplingBackend | None = None,
-    ) -> Tensor:
-        count = logits.shape[-1]
-        recent = logits.new_zeros(len(logits), count + 1, dtype=torch.bool)  # the last column stands for -1
-        recent = recent.scatter(1, torch.where(drawn < 0, count, drawn), True)[:, :count]
-        logits = penalised(logits, recent, S1_PENALTY)
-        return self.residual(options, noise.shape[-1], backend)(logits, noise[:, 0])
+    def remember(self, drawn: Tensor, frame: Tensor, semantic: Tensor) -> Tensor:
+        # As in the reference, the first frame is not in the window.
+        remembered = torch.where(frame > 0, semantic, -1)
+        return torch.cat((drawn[:, 1:], remembered[:, None]), dim=1)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.families.s2.config import DualARConfig
-from engine.families.s2.sampling import RecentPenaltyRules, RepetitionAwareRules
+from engine.families.s2.sampling import PlainRules, RepetitionAwareRules
 from engine.models.stacks import SlowStack
 from engine.models.transfer import to_device
 from engine.models.transformer import embedding, linear
@@ -30,7 +30,7 @@ class SlowAR(SlowStack):
             num_codebooks=config.num_codebooks,
             semantic_codebook_size=config.semantic_codebook_size,
             normed_hidden=config.normed_fast_input,
-            rules=RecentPenaltyRules() if config.penalises_repetition else RepetitionAwareRules(),
+            rules=RepetitionAwareRules() if config.redraws_repetition else PlainRules(),
         )
         self.dual, self.end_id, self.host_rows = config, end_id, host_rows
         self.host_embeddings: Tensor | None = None
