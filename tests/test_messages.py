@@ -132,6 +132,11 @@ def test_translations_have_the_same_placeholders(language: str) -> None:
         assert placeholders(texts[key]) == placeholders(text), key
 
 
+def test_notice_of_fish_audio_has_the_words_that_its_license_asks_for() -> None:
+    for texts in TRANSLATIONS.languages.values():
+        assert texts["model.notice_fish"].startswith("Built with Fish Audio. ")
+
+
 def test_message_is_english_as_text_and_round_trips_as_json() -> None:
     why = UserMessage("codes.range", {"most": 65535})
     error = InvalidVoiceFile("voicefile.unusable", why=why)
