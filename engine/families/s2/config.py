@@ -25,7 +25,8 @@ class DualARConfig:
     """Sizes of a dual-AR model: a Slow AR over time and a Fast AR over codebooks.
 
     `num_codebooks` is K, the semantic codebook included; `semantic_codebook_size` is the number of semantic tokens.
-    `normed_fast_input` and `scaled_codebook_embeddings` are true for S2 and false for S1-mini.
+    `normed_fast_input` and `scaled_codebook_embeddings` are true for S2; for S1-mini its config.json tells, where each
+    is false unless named.
     `redraws_repetition`: true for S2 and false for S1-mini; see `engine.families.s2.sampling`.
     """
 
