@@ -28,6 +28,7 @@ from web.ui.components import (
     player,
     recogniser,
     switches,
+    welcome,
     writing,
 )
 from web.ui.events import keep_choices, listen, show
@@ -58,7 +59,7 @@ def create_app(context: WebContext) -> gr.Blocks:
         if context.owners.mode == "hub":
             # In English, because Gradio compares the text. No icon: the gate does not serve its file.
             gr.LoginButton(size="sm", icon=None, elem_id="rp-sign-in")
-        welcome = gr.HTML("", visible=False, apply_default_css=False, elem_id="rp-welcome", render=False)
+        first_steps = welcome(render=False)
         token, changes = owner_key(), change_broadcast()
         with gr.Tabs(selected="speak", elem_id="rp-tabs") as tabs:
             shared = _shared_components(context, demo, token, heading, changes, tabs)
@@ -67,7 +68,7 @@ def create_app(context: WebContext) -> gr.Blocks:
                 label, elem_id = context.label(f"tab.{name}"), f"rp-tab-{name}"
                 with gr.Tab(label, id=name, elem_id=elem_id, render_children=True) as each[name]:
                     if name == "speak":
-                        welcome.render()
+                        first_steps.render()
                     build(context, shared)
         _listen_to_recogniser(RecogniserHandlers(context), shared)
         _listen_to_dictionary(DictionaryHandlers(context), shared)
@@ -75,7 +76,7 @@ def create_app(context: WebContext) -> gr.Blocks:
             line = connection()
             shared.player.render()
         handlers = PageLoadHandlers(context)
-        opened, contents = [token, shared.picker], [heading, token, welcome, shared.notice, shared.picker, changes]
+        opened, contents = [token, shared.picker], [heading, token, first_steps, shared.notice, shared.picker, changes]
         for event in (demo.load, changes.reopen):
             listen(event, handlers.load_page, opened, contents, js=OPENING)
         listen(line.back, handlers.load_page, opened, contents)
@@ -87,7 +88,7 @@ def create_app(context: WebContext) -> gr.Blocks:
             changes.voices,
             handlers.refresh_page,
             [shared.picker, token],
-            [heading, welcome, shared.picker, shared.notice],
+            [heading, first_steps, shared.picker, shared.notice],
         )
     demo.queue(max_size=QUEUE_SIZE, api_open=False)
     return demo

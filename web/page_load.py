@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from web.ui.i18n import Texts
 
 Updates = tuple[Any, ...]
-WELCOME_STEPS = ("pick", "write", "hear")  # keys of texts
 
 
 class PageLoadHandlers:
@@ -45,7 +44,7 @@ class PageLoadHandlers:
         message = notice(texts("owner.refused"), "bad") if issued.rejected else ""
         voices = context.voices.list(owner=issued.owner.key)
         picker = select_voice(voices, remembered, texts)
-        welcome = self._welcome(voices, issued.owner.key, texts)
+        welcome = self._welcome(voices, issued.owner.key)
         changes = {**broadcast_change("voices", "history"), "owner": context.owners.alias(issued.owner)}
         return heading_html(context, request), issued.token, welcome, message, picker, changes
 
@@ -59,12 +58,12 @@ class PageLoadHandlers:
         is_gone = voice_id and voices and all(voice.id != voice_id for voice in voices)
         message = notice(texts("voice.gone", name=voice_label(voices[0], texts)), "bad") if is_gone else gr.skip()
         picker = update_choices(voices, voice_id, texts)
-        return heading_html(context, request), self._welcome(voices, owner, texts), picker, message
+        return heading_html(context, request), self._welcome(voices, owner), picker, message
 
-    def _welcome(self, voices: Sequence[ListedVoice], owner: str, texts: Texts) -> Any:
-        """Return the welcome, visible to owners who have made neither a voice nor a take."""
-        is_new = all(voice.shared for voice in voices) and not self._context.storage.history.voice_uses(owner=owner)
-        return gr.update(value=welcome_html(texts) if is_new else "", visible=is_new)
+    def _welcome(self, voices: Sequence[ListedVoice], owner: str) -> dict[str, bool]:
+        """Return the value of the welcome: whether the owner has made a voice or a take."""
+        own = any(not voice.shared for voice in voices)
+        return {"made": own or bool(self._context.storage.history.voice_uses(owner=owner))}
 
 
 def heading_html(context: WebContext, request: gr.Request | None) -> str:
@@ -103,11 +102,3 @@ def _account_html(name: str | None, texts: Texts) -> str:
     title = escape(texts("heading.logged_in", name=name))
     out = f'<a href="logout?all_session=false">{escape(texts("heading.log_out"))}</a>'
     return f'<p class="rp-account"><span title="{title}">{escape(name)}</span> {out}</p>'
-
-
-def welcome_html(texts: Texts) -> str:
-    """Return HTML of the welcome: three steps. Visitors can close it (static/shell/switches.js)."""
-    parts = [(escape(texts(f"welcome.{step}")), escape(texts(f"welcome.{step}_more"))) for step in WELCOME_STEPS]
-    steps = "".join(f"<li><strong>{step}</strong> <span>{more}</span></li>" for step, more in parts)
-    close = f'<button type="button" class="rp-welcome-skip rp-quiet">{escape(texts("welcome.skip"))}</button>'
-    return f'<div class="rp-welcome"><h2>{escape(texts("welcome.title"))}</h2><ol>{steps}</ol>{close}</div>'

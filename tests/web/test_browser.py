@@ -20,6 +20,12 @@ from web.identity.owners import OwnerResolver
 
 Serve = Callable[..., str]
 FRAMES = 8  # of the first take
+# How far the page has moved by itself since it was opened, as browsers score it.
+LAYOUT_SHIFT = """new Promise((done) => {
+  const sum = (list) => list.getEntries().reduce((total, { value }) => total + value, 0);
+  new PerformanceObserver((list) => done(sum(list))).observe({ type: "layout-shift", buffered: true });
+  setTimeout(() => done(0), 1000); // it has not moved
+})"""
 pytestmark = pytest.mark.slow
 
 
@@ -35,6 +41,8 @@ def test_pick_speak_hear_download_stop_reload(
     with visit(chromium, serve(bundled_engine, storage)) as page:
         expect(page.get_by_role("heading", name="Welcome")).to_be_visible()
         expect(picker(page)).to_have_value("Adam (sample)")
+        expect(page.locator(".rp-card")).to_be_visible()
+        assert page.evaluate(LAYOUT_SHIFT) < 0.05, "the page moves when the server answers"
         pick(page, "Ben (sample)")
 
         with monkeypatch.context() as short:

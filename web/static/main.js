@@ -26,6 +26,7 @@ import * as recogniser from "./shell/recogniser.js";
 import { endStatusTimers } from "./shell/status_timers.js";
 import * as switches from "./shell/switches.js";
 import { begin } from "./shell/switches.js";
+import * as welcome from "./shell/welcome.js";
 import * as voiceRail from "./speak/voices/voice_rail.js";
 import * as checker from "./status/checker.js";
 import * as status from "./status/status.js";
@@ -48,6 +49,7 @@ const COMPONENTS = {
   "shell/dictionary": dictionary,
   "shell/recogniser": recogniser,
   "shell/switches": switches,
+  "shell/welcome": welcome,
   "speak/voices/voice_card": voiceCard,
   "speak/voices/voice_rail": voiceRail,
   "speak/writing": writing,

@@ -60,6 +60,11 @@ def switches(languages: Mapping[str, str]) -> gr.HTML:
     return _component("shell/switches", "rp-switches", languages=dict(languages))
 
 
+def welcome(*, render: bool = True) -> gr.HTML:
+    """Create the first steps. Value: see welcome.js."""
+    return _component("shell/welcome", "rp-welcome", render=render)
+
+
 def dictionary() -> gr.HTML:
     """Create the pronunciation dictionary. Value and events: see `web.tabs.speak.dictionary`."""
     return _component("shell/dictionary", "rp-dictionary", ("save_entry", "erase", "import_entries"))

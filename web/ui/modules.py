@@ -28,7 +28,7 @@ STATIC = Path(__file__).parents[1] / "static"
 PLACE = "/reprise/static/"
 GROUPS = (
     "card", "check", "clip", "connection", "examples", "history", "library", "links", "list", "owner", "player", "rail",
-    "recogniser", "script", "shell", "status", "takes", "words", "writing",
+    "recogniser", "script", "shell", "status", "takes", "welcome", "words", "writing",
 )  # fmt: skip
 # The page's name, shown on a slow network above Gradio's spinner until the first component is mounted. The other styles
 # arrive with Gradio's scripts.

@@ -35,14 +35,14 @@ def test_new_visitor_gets_samples_and_a_welcome(
     ada, ben = samples
     _, _, welcome, message, picker, broadcast = events.load_page(None, None, NO_REQUEST)
     assert names(picker) == ["Ada (sample)", "Ben (sample)"]
-    assert (picker.value, welcome["visible"], message) == (ada.id, True, "")
+    assert (picker.value, welcome["made"], message) == (ada.id, False, "")
     assert set(broadcast["what"].split()) >= {"voices", "history"}, "all tabs are refreshed"
     assert events.load_page(None, ben.id, NO_REQUEST)[4].value == ben.id
     storage.history.add(spoken())
-    assert not events.load_page(None, None, NO_REQUEST)[2]["visible"], "the welcome is hidden after the first take"
+    assert events.load_page(None, None, NO_REQUEST)[2]["made"], "the welcome is hidden after the first take"
     mine = library.add(voice("Zoe"))
     _, _, welcome, _, picker, _ = events.load_page(None, None, NO_REQUEST)
-    assert (picker.value, welcome["visible"]) == (mine.id, False)
+    assert (picker.value, welcome["made"]) == (mine.id, True)
     assert names(picker) == ["Zoe", "Ada (sample)", "Ben (sample)"]
 
 
@@ -59,7 +59,7 @@ def test_refresh_updates_heading_welcome_and_picker(events: PageLoadHandlers, li
     ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
     library.rename(ben.id, "Zoe")
     heading, welcome, picker, message = events.refresh_page(ben.id, None, NO_REQUEST)
-    assert (names(picker), welcome["visible"]) == (["Anna", "Zoe"], False)
+    assert (names(picker), welcome["made"]) == (["Anna", "Zoe"], True)
     assert "value" not in picker.constructor_args, "the user may have picked another voice since"
     assert message == gr.skip()
     assert "<strong>fake</strong>" in heading

@@ -8,7 +8,6 @@ import { remember, remembered } from "../ui/remember.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const THEME = "reprise.theme"; // "light" or "dark"
-const WELCOMED = "reprise.welcomed"; // the first steps were closed
 const COOKIE = "reprise_language";
 const YEAR = 365 * 24 * 3600; // seconds
 
@@ -23,7 +22,6 @@ function paint(theme) {
 // Replaces the browser's theme, which Gradio sets, by the chosen one. A theme in the URL takes precedence.
 export function begin() {
   document.documentElement.lang = pageLanguage();
-  welcomeOnce();
   if (new URL(location).searchParams.has("__theme")) return;
   paintChosen();
   new MutationObserver(paintChosen).observe(document.body, { attributeFilter: ["class"] });
@@ -32,18 +30,6 @@ export function begin() {
 function paintChosen() {
   const theme = chosen();
   if (theme && isDark() !== (theme === "dark")) paint(theme);
-}
-
-// Shows the first steps until they are closed, then never again in this browser.
-function welcomeOnce() {
-  const closed = () => document.documentElement.toggleAttribute("data-rp-welcomed", true);
-  if (remembered(WELCOMED)) closed();
-  document.addEventListener("click", ({ target }) => {
-    if (!target.closest?.(".rp-welcome-skip")) return;
-    remember(WELCOMED, "yes");
-    closed();
-    document.querySelector("#rp-text textarea")?.focus();
-  });
 }
 
 export function mount({ element, props }) {
