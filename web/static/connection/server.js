@@ -52,10 +52,16 @@ function announce(event, detail) {
 // Why an event of the queue has just failed, as the key of a sentence.
 export const failure = () => (server.away ? "player.lost" : transport.failure);
 
+// Answers to all requests of the browser, without those from its cache.
+function noticeAnswers(list) {
+  if (list.getEntries().some(({ transferSize }) => transferSize > 0)) server.heard();
+}
+
 // Replaces the browser's `fetch`. Called before Gradio's client is loaded.
 export function connect() {
   window.fetch = (...request) => transport.send(...request);
   document.addEventListener("visibilitychange", () => !document.hidden && server.look());
   addEventListener("online", () => server.look());
+  new PerformanceObserver(noticeAnswers).observe({ type: "resource" });
   server.look();
 }

@@ -2,7 +2,7 @@
 
 const PERIOD = 3_000; // ms between polls
 const AWAY = 1_000; // ms between polls while it does not answer
-const SLOW = 2; // timeouts in a row after which the server counts as gone
+const SLOW = 2; // timeouts in a row, without any other answer, after which the server counts as gone
 
 export class ServerWatch {
   // ask(): resolves to the server's { process, page, admitted }; rejects with a TimeoutError if it takes too long. gone():
@@ -41,6 +41,11 @@ export class ServerWatch {
   lost() {
     this.leave();
     this.look();
+  }
+
+  // Called when an answer to another request has arrived. On a slow connection, polls wait behind the page's files.
+  heard() {
+    this.slow = 0;
   }
 
   answered(server) {

@@ -219,6 +219,20 @@ test("one timeout is tolerated, two in a row mean that the server is gone", asyn
   assert.deepEqual(calls, ["gone"]);
 });
 
+test("timeouts do not count while answers to other requests arrive, as when the page loads slowly", async () => {
+  const { watch, calls, look } = watching();
+  for (let i = 0; i < 4; i++) {
+    await look(slow);
+    watch.heard();
+  }
+  await look(slow);
+  assert.deepEqual(calls, []);
+  await look(slow);
+  assert.deepEqual(calls, ["gone"]);
+  watch.heard();
+  assert.ok(watch.away, "an answer from before the outage may arrive late");
+});
+
 test("a new server process is noticed without an outage", async () => {
   const { calls, look } = watching();
   await look({ process: "a" });
