@@ -1,6 +1,7 @@
 // The player's display and controls.
 
 import { factsOf, listDetails, SpokenLine } from "./details.js";
+import { MediaSessionControls } from "./media_session.js";
 import { seconds } from "./playback.js";
 import { button, create } from "../ui/elements.js";
 import { clock, secondsOf, stallsOf } from "../ui/format.js";
@@ -37,6 +38,7 @@ export class PlayerView {
     this.find(".rp-play").onclick = () => this.toggle();
     this.find(".rp-stop-all").onclick = () => player.stopAll();
     this.find(".rp-download").onclick = () => this.download("wav");
+    this.system = new MediaSessionControls(player);
     this.line = new SpokenLine(this.find(".rp-now-portrait"), this.find(".rp-now-line"));
     this.speed = this.find(".rp-speed");
     this.loudness = this.find(".rp-loudness");
@@ -196,6 +198,7 @@ export class PlayerView {
     this.find(".rp-formats").hidden = !factsOf(sound).links;
     this.find(".rp-details").hidden = !sound;
     this.line.show(sound);
+    this.system.describe(sound);
     listDetails(this.find(".rp-detail-list"), sound);
     this.refresh();
   }
@@ -216,6 +219,7 @@ export class PlayerView {
     area.setAttribute("aria-valuetext", words("player.of", { at, length }));
     this.line.mark(sound, this.heard);
     this.wave.draw();
+    this.system.place(this.position);
   }
 
   paint(pen, width, height, colour) {
