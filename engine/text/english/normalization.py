@@ -217,7 +217,12 @@ def unpronounceable(text: str) -> list[str]:
     if text.isascii() or not any(map(_may_have_no_reading, set(text))):
         return []
     words = [word for word in written_out(text).split() if any(map(_has_no_reading, word))]
-    return list(dict.fromkeys(word.strip(",.!?;:") for word in words))
+    return list(dict.fromkeys(map(_without_punctuation, words)))
+
+
+def _without_punctuation(word: str) -> str:
+    """Return a word of any script without the punctuation before and after it."""
+    return word.strip("".join(sign for sign in word if unicodedata.category(sign)[0] == "P"))
 
 
 @lru_cache(maxsize=4096)
