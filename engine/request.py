@@ -266,7 +266,6 @@ class Request:
         self._first_audio: tuple[float, FirstAudioTimings] | None = None
         self._frames = 0  # in the take so far
         self._accepted_frames = 0  # of the accepted turns
-        self._results: list[SegmentResult] = []
         self._pauses = PauseSamples(self._segments, pipeline.sample_rate)
         for segment in spoken:
             # Removes the same earlier turns from the context as it did then.
@@ -299,8 +298,9 @@ class Request:
     def chunks(self) -> Generator[AudioChunk, None, None]:
         """Speak: submit the turns and yield their audio."""
         try:
-            if self._results:  # spoken by another engine; the pause after them may be missing
-                yield from self._pause(len(self._results) - 1, self._pauses.take_after, self._accepted_frames)
+            if self.spoken:  # by another engine; the pause after the last one may be missing
+                last = len(self.spoken) - 1
+                yield from self._pause(last, self._pauses.take_after(last), self._accepted_frames)
             if not self._cancelled:
                 self._adaptations = self._adapt()
                 self._continue()
@@ -325,16 +325,17 @@ class Request:
                     turn.arrived.append(event)
                 if turn:
                     for audio in turn.take_arrived():
-                        yield from self._pause(turn.segment, self._pauses.take_before, turn.start)
+                        yield from self._pause(turn.segment, self._pauses.take_before(turn.segment), turn.start)
                         yield self._chunk(turn, audio)
                 while self._turns and self._turns[0].is_delivered:  # in order: one without audio waits for earlier ones
                     turn = self._turns.pop(0)
-                    yield from self._pause(turn.segment, self._pauses.take_before, turn.start)
+                    yield from self._pause(turn.segment, self._pauses.take_before(turn.segment), turn.start)
                     words = self._word_times(turn)  # last: neither audio nor the next turn waits for them
                     withdraws = turn.attempt > 1 and not turn.frames and self._first_audio is not None
                     if words or withdraws:
                         yield self._chunk(turn, AudioDecoded(turn.number, np.zeros(0, np.float32), 0), words)
-                    yield from self._pause(turn.segment, self._pauses.take_after, turn.start + turn.frames)
+                    after = self._pauses.take_after(turn.segment)
+                    yield from self._pause(turn.segment, after, turn.start + turn.frames)
             yield from self._final_pause()
             self.result = self._summarise()
         finally:
@@ -346,12 +347,12 @@ class Request:
         """Begin the next segment, unless one is being generated or none has arrived."""
         if any(not turn.accepted for turn in self._turns):
             return
-        if self._growing is not None and len(self._results) == len(self._segments):
+        if self._growing is not None and len(self.spoken) == len(self._segments):
             taken = self._growing.take()
             check_speakers(taken, self._speakers)
             self._segments += taken
-        if len(self._results) < len(self._segments):
-            self._begin_turn(segment=len(self._results), attempt=1, start=self._accepted_frames)
+        if len(self.spoken) < len(self._segments):
+            self._begin_turn(segment=len(self.spoken), attempt=1, start=self._accepted_frames)
 
     def _begin_turn(self, *, segment: int, attempt: int, start: int) -> None:
         text = self._segments[segment].text
@@ -411,7 +412,6 @@ class Request:
         self._accepted_frames += segment.result.frames
         if segment.result.stop_reason == "end" and segment.codes.size:
             self._conversation.append(segment.result.text, torch.from_numpy(segment.codes))
-        self._results.append(segment.result)
         self.spoken.append(segment)
 
     def _align(self, turn: Turn) -> None:
@@ -470,12 +470,12 @@ class Request:
             words=words,
         )
 
-    def _pause(self, segment: int, take: Callable[[int], int], at: int) -> Iterator[AudioChunk]:
-        """Yield the pause before or after a segment, if any, in chunks of at most a second.
+    def _pause(self, segment: int, samples: int, at: int) -> Iterator[AudioChunk]:
+        """Yield the pause before or after a segment, of so many samples, in chunks of at most a second.
 
         at: frames of the take before it.
         """
-        samples, second = take(segment), self._pipeline.sample_rate
+        second = self._pipeline.sample_rate
         first = at * self._pipeline.frame_length + self._pauses.given - samples
         for done in range(0, samples, second):
             yield AudioChunk(
@@ -492,8 +492,8 @@ class Request:
     def _final_pause(self) -> Iterator[AudioChunk]:
         """Yield the pause at the end of a growing text, unless the request is cancelled."""
         seconds = self._growing.final_pause if self._growing is not None else 0.0
-        if seconds and self._results and not self._cancelled:
-            yield from self._pause(len(self._results) - 1, lambda _: self._pauses.give(seconds), self._accepted_frames)
+        if seconds and self.spoken and not self._cancelled:
+            yield from self._pause(len(self.spoken) - 1, self._pauses.give(seconds), self._accepted_frames)
 
     def _timings(self, turn: Turn, elapsed: float) -> FirstAudioTimings:
         return FirstAudioTimings(
@@ -506,13 +506,14 @@ class Request:
         )
 
     def _summarise(self) -> SpeechResult:
+        results = [segment.result for segment in self.spoken]
         if self._cancelled:
-            self._results += [
+            results += [
                 SegmentResult(self._segments[turn.segment].text, "cancelled", turn.delivered, turn.attempt)
                 for turn in self._turns
                 if not turn.accepted
             ]
-        reasons = [segment.stop_reason for segment in self._results]
+        reasons = [result.stop_reason for result in results]
         first_audio, timings = self._first_audio or (None, None)
         return SpeechResult(
             stop_reason="cancelled" if self._cancelled else max(reasons, key=_WORST_LAST.index, default="end"),
@@ -521,7 +522,7 @@ class Request:
             elapsed=time.perf_counter() - self._requested_at,
             first_audio=first_audio,
             seed=self.seed,
-            segments=tuple(self._results),
+            segments=tuple(results),
             underruns=self._pacer.underruns,
             stall_seconds=self._pacer.stall_seconds,
             first_audio_timings=timings,

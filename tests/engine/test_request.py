@@ -176,7 +176,7 @@ def test_growing_text_is_spoken_as_one_conversation(bundled_engine: Engine) -> N
         reader = Thread(target=lambda: spoken.extend(speech))
         reader.start()
         for number, piece in enumerate([*pieces[1:], None]):
-            until(lambda number=number: len(prompts) == number + 1 and len(speech._request._results) == number + 1)
+            until(lambda number=number: len(prompts) == number + 1 and len(speech.spoken) == number + 1)
             assert len(scheduler.open_tickets()) == 1
             assert scheduler.speaking == 0
             if piece is None:
@@ -201,7 +201,7 @@ def test_cancelled_speech_leaves_nothing_in_the_prefix_cache(bundled_engine: Eng
     waiting = bundled_engine.speak(growing(bundled_engine, "Go out. We"), options=options)
     reader = Thread(target=lambda: list(waiting))
     reader.start()
-    until(lambda: len(waiting._request._results) == 1)
+    until(lambda: len(waiting.spoken) == 1)
     others = [
         Thread(target=lambda owner=owner: list(bundled_engine.speak("Now we can go.", options=options, owner=owner)))
         for owner in ("ann", "ben")  # as many as slots
