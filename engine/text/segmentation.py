@@ -10,7 +10,7 @@ from engine.text.clean import clean_text, join_wrapped, with_plain_line_ends
 from engine.text.pauses import split_pauses
 from engine.text.sentences import ends_sentence
 from engine.text.splitting import MAX_BYTES, line_ends_after, split_lines, written_size
-from engine.text.tags import SPEAKER_TAG, is_speakable
+from engine.text.tags import SPEAKER_TAG, is_speakable, speaker_numbers
 
 MAX_TURNS = 5
 _PARAGRAPH_PAUSE = 2  # times the pause of a sentence
@@ -35,7 +35,7 @@ class Segment:
     @property
     def speakers(self) -> tuple[int, ...]:
         """Numbers of all speaker tags in order; empty if the text has none."""
-        return tuple(int(tag[len("<|speaker:") : -len("|>")]) for tag in SPEAKER_TAG.findall(self.text))
+        return speaker_numbers(self.text)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,11 @@ def has_words(text: str) -> bool:
     return is_speakable(STYLE_TAG.sub("", text) if "[" in text else text)
 
 
+def speaker_numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers of all speaker tags of a text, in order."""
+    return tuple(int(tag[len("<|speaker:") : -len("|>")]) for tag in SPEAKER_TAG.findall(text))
+
+
 def style_tag(style: str) -> str:
     """Return the style tag for a description of any length; "" if it is empty."""
     style = _NO_STYLE.sub(" ", style).strip()

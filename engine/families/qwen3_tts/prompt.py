@@ -22,14 +22,13 @@ from engine.families.qwen3_tts.tokenizer import TextTokenizer
 from engine.models.prompt import Prompt
 from engine.text.sentences import ends_sentence, with_style
 from engine.text.splitting import written_size
-from engine.text.tags import STYLE_TAG
+from engine.text.tags import SPEAKER_TAG, STYLE_TAG, speaker_numbers
 
 _ROLE, _TURN_END, _NEXT_ROLE = 3, 2, 5
 """Numbers of tokens around a text: `<|im_start|>assistant\\n`, `<|im_end|>\\n`, and the latter with the next role."""
 _CLAUSE_ENDS = " ,;:-–—、，；："
 _WITHOUT_SPACES = regex.compile(r"(?r)[\p{Han}\p{Hiragana}\p{Katakana}ー]\P{L}*+")
 _STYLE_TAGS = regex.compile(rf"\s*(?:{STYLE_TAG.pattern}\s*)+")
-_SPEAKER_TAG = regex.compile(r"<\|speaker:(\d+)\|>")
 _DIALECT_OF = ("", "chinese")  # requested languages for which a speaker's dialect is used
 _DIGEST_BITS = 31  # per row, so that the value is a non-negative 32-bit integer
 _CODEC_CONTEXT = 25  # frames; qwen-tts decodes as many again before each chunk of a long take
@@ -193,9 +192,10 @@ class IndependentTurns:
 
         The first speaker tag selects the reference for the whole turn.
         """
-        tag, references = _SPEAKER_TAG.search(text), self._voice.references
-        reference = references[min(int(tag[1]), len(references) - 1) if tag else 0] if references else None
-        prompt = self._prompts.prompt(reference, self._voice, _SPEAKER_TAG.sub("", text))
+        references, speakers = self._voice.references, speaker_numbers(text)
+        speaker = speakers[0] if speakers else 0
+        reference = references[min(speaker, len(references) - 1)] if references else None
+        prompt = self._prompts.prompt(reference, self._voice, SPEAKER_TAG.sub("", text))
         room = self._positions - prompt.columns.shape[1]
         if room < MIN_SPEECH_FRAMES:
             raise InvalidInput("text.long_turn")

@@ -6,7 +6,6 @@ Source: the prompts of Fish Audio's references of S2 (ChatML turns) and S1 (text
 of text are tokenised one by one.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -21,14 +20,13 @@ from engine.models.prompt import Prompt
 from engine.text.english.pronunciation import MARKS, WORD_BREAK, spoken_size
 from engine.text.sentences import with_style
 from engine.text.splitting import written_size
-from engine.text.tags import STYLE_TAG
+from engine.text.tags import SPEAKER_TAG, STYLE_TAG
 from engine.text.tokenizer import IM_END, IM_START, INTERLEAVE, VOICE, Tokenizer
 
 _PLAIN_TASK = "convert the provided text to speech"
 _CLONING_TASK = "convert the provided text to speech reference to the following:\n\nText:\n"
 _SPEECH_MARK = "\n\nSpeech:\n"
 _USER, _TURN_END = f"{IM_START}user\n", f"{IM_END}\n"
-_SPEAKER_TAG = re.compile(r"<\|speaker:\d+\|>")
 
 
 class PromptBuilder:
@@ -51,7 +49,7 @@ class PromptBuilder:
         if not references:
             return self._text_columns([*start, *self._fixed(_PLAIN_TASK), *self._fixed(_TURN_END)])
         transcripts = "\n".join(
-            r.transcript if _SPEAKER_TAG.search(r.transcript) else f"<|speaker:{i}|>{r.transcript}"
+            r.transcript if SPEAKER_TAG.search(r.transcript) else f"<|speaker:{i}|>{r.transcript}"
             for i, r in enumerate(references)
         )
         task, mark = self._fixed(_CLONING_TASK), self._fixed(_SPEECH_MARK)
@@ -124,7 +122,7 @@ class InterleavedPromptBuilder(PromptBuilder):
         return torch.cat((self._start, *(piece for turn in turns for piece in turn)), dim=1)
 
     def user(self, text: str) -> Tensor:
-        tag = [] if _SPEAKER_TAG.match(text) else self._fixed("<|speaker:0|>")
+        tag = [] if SPEAKER_TAG.match(text) else self._fixed("<|speaker:0|>")
         return self._text_columns([*tag, *self.speech_ids(text)])
 
     def turn_end(self) -> Tensor:

@@ -18,7 +18,7 @@ from engine.errors import InvalidConfig, InvalidInput, first_line
 from engine.files.bounded import parse_json, read_regular
 from engine.text.english import normalization
 from engine.text.splitting import written_size
-from engine.text.tags import STYLE_TAG
+from engine.text.tags import SPEAKER_TAG, STYLE_TAG
 
 FORMAT_VERSION = 1
 PHONES = (
@@ -34,7 +34,7 @@ _PHONES = frozenset(PHONES)
 VOWELS = frozenset(phone for phone in PHONES if phone[0] in "aeiou")
 _SIBILANTS = frozenset({"s", "z", "sh", "zh", "ch", "jh"})
 _VOICELESS = frozenset({"f", "k", "p", "s", "sh", "t", "th", "ch"})
-_SPEAKER = re.compile(r"(<\|speaker:\d+\|>)")
+_SPEAKER = re.compile(f"({SPEAKER_TAG.pattern})")
 # A word given by its phones, "{{t_ax_m_ey_t_ow}}", perhaps with a possessive 's.
 _PHONE = "|".join(PHONES)
 _PHONE_MARK = re.compile(rf"\{{\{{((?:{_PHONE})(?:_(?:{_PHONE}))*)\}}\}}('s)?")
