@@ -26,6 +26,11 @@ class _Cut(NamedTuple):
     cost: float
 
 
+def written_size(text: str) -> int:
+    """Return the size of a text in UTF-8 bytes."""
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
 def split_to_fit(text: str, fits: Callable[[str], bool], *, whole_text: bool = True) -> Iterator[str]:
     """Split text into stripped pieces that fit; see `fitting_spans`. Only whitespace at the cuts is lost."""
     text = text.strip()
@@ -68,7 +73,7 @@ def _cuts(text: str, span: Span, *, whole_text: bool = False) -> list[_Cut]:
     offset, before = 0, span[0]
     for end, after in pairwise(ends):
         start = after - len(text[end:after].lstrip())
-        offset += _size(text[before:end])
+        offset += written_size(text[before:end])
         cost = _AFTER_SENTENCE if end in sentence_ends else _cost(text, (before, end), (start, after))
         cuts.append(_Cut(end, start, offset, cost))
         before = end
@@ -111,7 +116,7 @@ def _capacity(text: str, fits: Callable[[str], bool]) -> int:
     while most - least > 1:
         middle = (least + most) // 2
         least, most = (middle, most) if fits(text[:middle].strip()) else (least, middle)
-    return _size(text[:least].strip())
+    return written_size(text[:least].strip())
 
 
 def _cheapest(text: str, span: Span, cuts: Sequence[_Cut], capacity: int) -> Iterator[Span]:
@@ -119,10 +124,10 @@ def _cheapest(text: str, span: Span, cuts: Sequence[_Cut], capacity: int) -> Ite
     width = -(-capacity // _PLACES)
     few = [min(near, key=lambda cut: cut.cost) for _, near in groupby(cuts, key=lambda cut: cut.offset // width)]
     starts = [
-        few[0].offset - _size(text[span[0] : few[0].end].lstrip()),
+        few[0].offset - written_size(text[span[0] : few[0].end].lstrip()),
         *(cut.offset + cut.start - cut.end for cut in few),
     ]
-    ends = [*(cut.offset for cut in few), few[-1].offset + _size(text[few[-1].end : span[1]].rstrip())]
+    ends = [*(cut.offset for cut in few), few[-1].offset + written_size(text[few[-1].end : span[1]].rstrip())]
     costs, sources = [0.0], list[int]()  # of the pieces up to each place, and where the last of them starts
     for last, end in enumerate(ends):
         best, source = costs[last] + _too_short(end - starts[last], capacity), last
@@ -139,10 +144,6 @@ def _cheapest(text: str, span: Span, cuts: Sequence[_Cut], capacity: int) -> Ite
     while chosen[-1]:
         chosen.append(sources[chosen[-1] - 1])
     yield from pairwise([span[0], *(few[at - 1].end for at in chosen[-2::-1]), span[1]])
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _too_short(size: int, capacity: int) -> float:

@@ -8,12 +8,11 @@ from collections.abc import Callable
 import regex
 
 from engine.errors import InvalidText
-from engine.text.cuts import best_end
+from engine.text.cuts import best_end, written_size
 from engine.text.pauses import check_total_pause, pause_seconds
 from engine.text.respelling import Respelling
 from engine.text.segmentation import Segment, Segmentation, last_speaker
 from engine.text.sentences import Span, ends_sentence, grapheme_ends, is_clause_end, sentences, word_ends
-from engine.text.splitting import written_size
 from engine.text.tags import SPEAKER_TAG, is_speakable
 
 MIN_CLAUSE_WORDS = 4  # a shorter clause is spoken together with the next one

@@ -7,9 +7,10 @@ import regex
 
 from engine.errors import InvalidText
 from engine.text.clean import clean_text, join_wrapped, with_plain_line_ends
+from engine.text.cuts import written_size
 from engine.text.pauses import split_pauses
 from engine.text.sentences import ends_sentence
-from engine.text.splitting import MAX_BYTES, line_ends_after, split_lines, written_size
+from engine.text.splitting import MAX_BYTES, line_ends_after, split_lines
 from engine.text.tags import SPEAKER_TAG, is_speakable, speaker_numbers
 
 MAX_TURNS = 5

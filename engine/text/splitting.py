@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from itertools import pairwise
 
-from engine.text.cuts import fitting_spans
+from engine.text.cuts import fitting_spans, written_size
 from engine.text.sentences import Span, lines, sentences, word_ends
 from engine.text.tags import STYLE_TAG, has_words
 from engine.text.timing import speaking_time
@@ -12,11 +12,6 @@ MAX_BYTES = 300  # UTF-8 bytes of a segment: the size of a turn in the S2 refere
 # How much longer than `max_bytes` a piece may be as it is read. With this value the bundled model says most numbers
 # right; with 1, single words before a number become segments, and with 4/3 numbers are garbled again.
 SPOKEN_SIZE_SLACK = 7 / 6
-
-
-def written_size(text: str) -> int:
-    """Return the size of a text in UTF-8 bytes."""
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def split_segments(

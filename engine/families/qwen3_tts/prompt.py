@@ -20,8 +20,8 @@ from engine.families.qwen3_tts.config import TalkerConfig
 from engine.families.qwen3_tts.talker import NOTHING, SPEAKER
 from engine.families.qwen3_tts.tokenizer import TextTokenizer
 from engine.models.prompt import Prompt
+from engine.text.cuts import written_size
 from engine.text.sentences import ends_sentence, with_style
-from engine.text.splitting import written_size
 from engine.text.tags import SPEAKER_TAG, STYLE_TAG, speaker_numbers
 
 _ROLE, _TURN_END, _NEXT_ROLE = 3, 2, 5

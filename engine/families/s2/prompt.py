@@ -17,9 +17,9 @@ from torch import Tensor
 from engine.errors import InvalidInput
 from engine.families.family import MIN_SPEECH_FRAMES, PromptReference, PromptVoice
 from engine.models.prompt import Prompt
+from engine.text.cuts import written_size
 from engine.text.english.pronunciation import MARKS, WORD_BREAK, spoken_size
 from engine.text.sentences import with_style
-from engine.text.splitting import written_size
 from engine.text.tags import SPEAKER_TAG, STYLE_TAG
 from engine.text.tokenizer import IM_END, IM_START, INTERLEAVE, VOICE, Tokenizer
 

@@ -16,8 +16,8 @@ from typing import TypeGuard
 
 from engine.errors import InvalidConfig, InvalidInput, first_line
 from engine.files.bounded import parse_json, read_regular
+from engine.text.cuts import written_size
 from engine.text.english import normalization
-from engine.text.splitting import written_size
 from engine.text.tags import SPEAKER_TAG, STYLE_TAG
 
 FORMAT_VERSION = 1
