@@ -1,4 +1,4 @@
-"""Cleaning and segmentation of text; see `plan_segments`."""
+"""Cleaning and segmentation of text; see `Segmentation.plan`."""
 
 from engine.text.clean import clean_text, without_control_tokens
 from engine.text.growing import GrowingText
@@ -9,7 +9,6 @@ from engine.text.segmentation import (
     Segmentation,
     batch_turns,
     check_speakers,
-    plan_segments,
     split_speaker_turns,
 )
 from engine.text.splitting import cut_text, split_segments
@@ -27,7 +26,6 @@ __all__ = [
     "cut_text",
     "frame_budget",
     "frame_minimum",
-    "plan_segments",
     "speaking_time",
     "split_segments",
     "split_speaker_turns",

@@ -43,10 +43,11 @@ class Segment:
 class Segmentation:
     """Segmentation settings of a model.
 
-    max_bytes, max_sentences, max_turns: limits of a segment; see `plan_segments`. sentence_pause: seconds of silence
-    between two segments if the first ends a sentence or a line, in addition to that of the speech itself; twice as long
-    between paragraphs. A pause in the text replaces it. size: of a text as the model reads it; see `split_segments`.
-    is_spoken: whether the model speaks anything of a text.
+    max_bytes, max_sentences: limits of a segment; see `split_segments`. sentence_pause: seconds of silence between two
+    segments if the first ends a sentence or a line, in addition to that of the speech itself; twice as long between
+    paragraphs. A pause in the text replaces it. max_turns: maximum number of short turns of a dialogue that share a
+    segment, unless `max_sentences` is given. size: of a text as the model reads it; see `split_segments`. is_spoken:
+    whether the model speaks anything of a text.
     """
 
     max_bytes: int = MAX_BYTES
@@ -57,16 +58,19 @@ class Segmentation:
     is_spoken: Callable[[str], bool] = is_speakable
 
     def plan(self, text: str, last: Segment | None = None, speaker: str = "") -> list[Segment]:
-        """Return the segments of a text. last: the segment before them. speaker: see `plan_segments`.
+        """Clean a text and split it, in order, into segments, cut where a reader pauses.
 
-        Raises InvalidText as `plan_segments` does.
+        In text with speaker tags, words before the first tag belong to speaker 0, and every segment has its speaker's
+        tag. Turns and segments without anything to speak are dropped; no other text is. A pause (`[pause:0.5]`) ends a
+        segment. last: the segment before them. speaker: the tag that applies until the first one of the text; "" if
+        none.
+
+        Raises InvalidText if there is nothing to say, or if a pause or all pauses together are too long.
         """
         text = with_plain_line_ends(text)
         before = 0 if last is None else _line_ends_between(last, text)
         planned = []
-        for segment in plan_segments(
-            text, self.max_bytes, self.max_turns, self.max_sentences, speaker, self.size, self.is_spoken
-        ):
+        for segment in self._split(text, speaker):
             if last and not last.silence_after and not segment.silence_before:
                 segment = replace(segment, silence_before=self._pause_after(last.text, before))
             planned.append(segment)
@@ -79,6 +83,54 @@ class Segmentation:
         if line_ends > 1:
             return _PARAGRAPH_PAUSE * self.sentence_pause
         return self.sentence_pause if line_ends or ends_sentence(text) else 0.0
+
+    def _split(self, text: str, speaker: str) -> list[Segment]:
+        """Return the segments of a text, with no other silence than the pauses in it."""
+        segments: list[Segment] = []
+        waiting = 0.0  # seconds of silence before the first segment
+        for piece, pause in split_pauses(text):
+            tagged = _with_speaker(piece, speaker)
+            speaker = last_speaker(tagged)
+            try:
+                planned = self._split_piece(tagged)
+            except InvalidText:  # nothing between two pauses
+                planned = []
+            if planned and not segments:
+                planned[0] = replace(planned[0], silence_before=waiting)
+            segments += planned
+            if segments:
+                segments[-1] = replace(segments[-1], silence_after=segments[-1].silence_after + pause)
+            else:
+                waiting += pause
+        if not segments:
+            raise InvalidText("text.no_words")
+        return segments
+
+    def _split_piece(self, text: str) -> list[Segment]:
+        """Return the segments of a text without pauses."""
+        text = clean_text(text)
+        if not SPEAKER_TAG.search(text):
+            parts = split_lines(text, self.max_bytes, self.max_sentences, self.size)
+            return [Segment(piece, line_ends=line_ends) for piece, line_ends in parts if self.is_spoken(piece)]
+        if not SPEAKER_TAG.match(text):
+            text = f"<|speaker:0|>{text}"
+        turns = [self._split_turn(turn) for turn in split_speaker_turns(text)]
+        if self.max_sentences is None:
+            pieces = [part.text for turn in turns for part in turn]
+            batches = batch_turns(filter(self.is_spoken, pieces), self.max_turns, self.max_bytes)
+            return [Segment(batch) for batch in batches]
+        for turn in filter(None, turns[:-1]):
+            turn[-1] = replace(turn[-1], line_ends=1)
+        return [part for turn in turns for part in turn if self.is_spoken(part.text)]
+
+    def _split_turn(self, turn: str) -> list[Segment]:
+        """Return a turn, or the parts of a long one, each with the tag. A tag without words yields nothing."""
+        tag = turn[: turn.index(">") + 1]
+        words = turn[len(tag) :].strip()
+        if self.max_sentences is None and written_size(turn) <= self.max_bytes and "\n" not in words:
+            return [Segment(f"{tag}{words}")] if words else []
+        parts = split_lines(words, max(self.max_bytes - len(tag), 1), self.max_sentences, self.size)
+        return [Segment(f"{tag}{piece}", line_ends=line_ends) for piece, line_ends in parts]
 
 
 def _line_ends_between(last: Segment, text: str) -> int:
@@ -101,45 +153,6 @@ def check_speakers(segments: Iterable[Segment], known: int) -> None:
         raise InvalidText("text.no_speaker", speaker=str(highest))
 
 
-def plan_segments(
-    text: str,
-    max_bytes: int = MAX_BYTES,
-    max_turns: int = MAX_TURNS,
-    max_sentences: int | None = None,
-    speaker: str = "",
-    size: Callable[[str], int] = written_size,
-    is_spoken: Callable[[str], bool] = is_speakable,
-) -> list[Segment]:
-    """Clean text and split it, in order, into segments of at most `max_sentences`, cut where a reader pauses.
-
-    In text with speaker tags, words before the first tag belong to speaker 0, every segment has its speaker's tag, and
-    up to `max_turns` short turns share a segment, unless `max_sentences` is given. Turns and segments without anything
-    to speak are dropped, with `is_spoken` as the rule; no other text is. A pause (`[pause:0.5]`) ends a segment.
-    speaker: the tag that applies until the first one of the text; "" if none. size: as for `split_segments`.
-
-    Raises InvalidText if there is nothing to say, or if a pause or all pauses together are too long.
-    """
-    segments: list[Segment] = []
-    waiting = 0.0  # seconds of silence before the first segment
-    for piece, pause in split_pauses(text):
-        tagged = _with_speaker(piece, speaker)
-        speaker = last_speaker(tagged)
-        try:
-            planned = _plan(tagged, max_bytes, max_turns, max_sentences, size, is_spoken)
-        except InvalidText:  # nothing between two pauses
-            planned = []
-        if planned and not segments:
-            planned[0] = replace(planned[0], silence_before=waiting)
-        segments += planned
-        if segments:
-            segments[-1] = replace(segments[-1], silence_after=segments[-1].silence_after + pause)
-        else:
-            waiting += pause
-    if not segments:
-        raise InvalidText("text.no_words")
-    return segments
-
-
 def last_speaker(text: str) -> str:
     """Return the last speaker tag of a text; "" if it has none."""
     tags = SPEAKER_TAG.findall(text)
@@ -151,36 +164,12 @@ def _with_speaker(text: str, speaker: str) -> str:
     return text if SPEAKER_TAG.match(text.lstrip()) else f"{speaker}{text}"
 
 
-def _plan(
-    text: str,
-    max_bytes: int,
-    max_turns: int,
-    max_sentences: int | None,
-    size: Callable[[str], int],
-    is_spoken: Callable[[str], bool],
-) -> list[Segment]:
-    """Return the segments of a text without pauses."""
-    text = clean_text(text)
-    if not SPEAKER_TAG.search(text):
-        parts = split_lines(text, max_bytes, max_sentences, size)
-        return [Segment(piece, line_ends=line_ends) for piece, line_ends in parts if is_spoken(piece)]
-    if not SPEAKER_TAG.match(text):
-        text = f"<|speaker:0|>{text}"
-    turns = [_parts(turn, max_bytes, max_sentences, size) for turn in split_speaker_turns(text)]
-    if max_sentences is None:
-        pieces = [part.text for turn in turns for part in turn]
-        return [Segment(batch) for batch in batch_turns(filter(is_spoken, pieces), max_turns, max_bytes)]
-    for turn in filter(None, turns[:-1]):
-        turn[-1] = replace(turn[-1], line_ends=1)
-    return [part for turn in turns for part in turn if is_spoken(part.text)]
-
-
 def split_speaker_turns(text: str) -> list[str]:
     """Split text into turns that start with a speaker tag. Drop text before the first tag, as in the S2 reference."""
     return [found[0].strip() for found in _TURN.finditer(text)]
 
 
-def batch_turns(turns: Iterable[str], max_turns: int = MAX_TURNS, max_bytes: int = MAX_BYTES) -> list[str]:
+def batch_turns(turns: Iterable[str], max_turns: int, max_bytes: int) -> list[str]:
     """Join turns with newlines, as many as fit into `max_bytes` UTF-8 bytes. A longer turn stays alone."""
     batches: list[list[str]] = []
     for turn in turns:
@@ -189,13 +178,3 @@ def batch_turns(turns: Iterable[str], max_turns: int = MAX_TURNS, max_bytes: int
         else:
             batches.append([turn])
     return ["\n".join(batch) for batch in batches]
-
-
-def _parts(turn: str, max_bytes: int, max_sentences: int | None, size: Callable[[str], int]) -> list[Segment]:
-    """Return a turn, or the parts of a long one, each with the tag. A tag without words yields nothing."""
-    tag = turn[: turn.index(">") + 1]
-    words = turn[len(tag) :].strip()
-    if max_sentences is None and len(turn.encode()) <= max_bytes and "\n" not in words:
-        return [Segment(f"{tag}{words}")] if words else []
-    parts = split_lines(words, max(max_bytes - len(tag), 1), max_sentences, size)
-    return [Segment(f"{tag}{piece}", line_ends=line_ends) for piece, line_ends in parts]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.errors import InvalidText
-from engine.text import clean_text, cut_text, plan_segments, speaking_time
+from engine.text import Segmentation, clean_text, cut_text, speaking_time
 from engine.text.english import normalization
 from engine.text.english.pronunciation import Lexicon
 from studio.script import cues, parse, parse_file, to_srt, to_vtt
@@ -192,7 +192,7 @@ def _subtitles(text: str) -> None:
 
 READERS: Mapping[str, Read] = {
     "clean_text": clean_text,
-    "plan": lambda text: plan_segments(f"Say {text}"),
+    "plan": lambda text: Segmentation().plan(f"Say {text}"),
     "pronounceable": LEXICON.unpronounceable,
     "plain text": lambda text: parse(text, "a.txt"),
     "Markdown": lambda text: parse(f"a\n\n{text}"[: len(text)], "a.md"),

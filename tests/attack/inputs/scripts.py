@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.text import clean_text, plan_segments
+from engine.text import Segmentation, clean_text
 from engine.text.english.normalization import unpronounceable
 from studio.script import cues, parse_file, to_srt, to_vtt
 from studio.script.formats.decode import MAX_CHARACTERS
@@ -60,7 +60,7 @@ def _texts(seed: int, count: int) -> Iterator[str]:
 
 def _plan(text: str) -> None:
     """Run the engine's text processing before the model."""
-    if not plan_segments(clean_text(text)):
+    if not Segmentation().plan(clean_text(text)):
         raise Broken("A text was taken that makes no segment.")
     unpronounceable(text)
 

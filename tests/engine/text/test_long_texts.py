@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.text import plan_segments
+from engine.text import Segmentation
 from engine.text.english.normalization import written_out
 from storage.repositories.takes import MAX_TEXT
 from studio.script.formats.markdown import is_markdown
@@ -75,7 +75,7 @@ def test_formerly_quadratic_texts_take_linear_time(name: str, text: str) -> None
 
 
 def test_repeated_flag_emoji_take_linear_time() -> None:
-    assert_linear(lambda text: plan_segments(f"Say {text}"), repeated("🇩🇪"), 50_000, limit=LIMIT)
+    assert_linear(lambda text: Segmentation().plan(f"Say {text}"), repeated("🇩🇪"), 50_000, limit=LIMIT)
 
 
 @pytest.mark.parametrize("unit", ["53,", "234,"])

@@ -3,11 +3,11 @@
 import pytest
 
 from engine.errors import InvalidText
-from engine.text import plan_segments, speaking_time, with_paragraph_pauses
+from engine.text import Segmentation, speaking_time, with_paragraph_pauses
 
 
 def plan(text: str) -> list[tuple[str, float, float]]:
-    return [(segment.text, segment.silence_before, segment.silence_after) for segment in plan_segments(text)]
+    return [(segment.text, segment.silence_before, segment.silence_after) for segment in Segmentation().plan(text)]
 
 
 def test_pause_ends_a_segment_and_follows_it() -> None:
@@ -24,7 +24,7 @@ def test_pause_ends_a_segment_and_follows_it() -> None:
 
 def test_speaker_continues_after_a_pause() -> None:
     text = "<|speaker:0|>One.<|speaker:1|>Two. [pause:1] Three.[pause:1]<|speaker:0|>Four."
-    assert [segment.text for segment in plan_segments(text)] == [
+    assert [segment.text for segment in Segmentation().plan(text)] == [
         "<|speaker:0|>One.\n<|speaker:1|>Two.",
         "<|speaker:1|>Three.",
         "<|speaker:0|>Four.",
@@ -45,13 +45,13 @@ def test_speaker_continues_after_a_pause() -> None:
 )
 def test_text_of_pauses_and_overlong_pause_are_rejected(text: str) -> None:
     with pytest.raises(InvalidText):
-        plan_segments(text)
+        Segmentation().plan(text)
 
 
 def test_pauses_of_a_text_have_a_total_limit() -> None:
     assert plan("Hi. " + "[pause:60]" * 10 + "Ho.") == [("Hi.", 0.0, 600.0), ("Ho.", 0.0, 0.0)]
     with pytest.raises(InvalidText, match="10 minutes in total"):
-        plan_segments("Hi. " + "[pause:60]" * 10 + "Ho. [pause:.5]")
+        Segmentation().plan("Hi. " + "[pause:60]" * 10 + "Ho. [pause:.5]")
 
 
 def test_speaking_time_includes_pauses() -> None:

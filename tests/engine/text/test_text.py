@@ -19,7 +19,6 @@ from engine.text import (
     cut_text,
     frame_budget,
     frame_minimum,
-    plan_segments,
     speaking_time,
     split_segments,
     split_speaker_turns,
@@ -190,7 +189,7 @@ LONG = "of these there are many more than would ever fit into one line of text"
 )
 def test_paragraphs_and_list_items_are_not_joined(text: str) -> None:
     assert clean_text(text) == text
-    assert plan_segments(text, 1000, max_sentences=1)[0].text == text.split("\n")[0]
+    assert Segmentation(1000, max_sentences=1).plan(text)[0].text == text.split("\n")[0]
 
 
 @pytest.mark.parametrize("text", [f"- {LONG}\nAnd on they go", f"{LONG} on March\n5. We left", "Dear Anna\ni am well"])
@@ -209,7 +208,7 @@ def test_text_without_words_is_rejected(text: str) -> None:
     with pytest.raises(InvalidText, match=r"no words to say: .+\.$"):
         clean_text(text)
     with pytest.raises(InvalidText):
-        plan_segments(text)
+        Segmentation().plan(text)
 
 
 @pytest.mark.parametrize("text", ["42", "%", "[sigh]", "語", "ok", "½", "€", "ﷺ"])
@@ -418,10 +417,10 @@ def test_lines_and_paragraphs_have_pauses(text: str, pauses: list[float]) -> Non
 
 def test_speaker_turns_are_split_by_max_sentences() -> None:
     text = "<|speaker:0|>Hi! How are you?<|speaker:1|>Fine."
-    assert [segment.text for segment in plan_segments(text, max_sentences=1)] == [
+    assert [segment.text for segment in Segmentation(max_sentences=1).plan(text)] == [
         "<|speaker:0|>Hi!", "<|speaker:0|>How are you?", "<|speaker:1|>Fine."
     ]  # fmt: skip
-    assert len(plan_segments(text)) == 1
+    assert len(Segmentation().plan(text)) == 1
 
 
 WORDS = (
@@ -590,12 +589,12 @@ def test_turn_batches_respect_limits() -> None:
 
 
 def test_plan_without_speakers_has_one_segment() -> None:
-    assert plan_segments("  Hello there.  How are you? ") == [Segment("Hello there. How are you?")]
+    assert Segmentation().plan("  Hello there.  How are you? ") == [Segment("Hello there. How are you?")]
 
 
 def test_plan_with_speakers_keeps_all_turns() -> None:
     text = "Intro first. <|speaker:1|> Hi. <|speaker:0|>\nOh, hi!\n<|speaker:2|> <|speaker:1|>Bye"
-    assert plan_segments(text, max_turns=2) == [
+    assert Segmentation(max_turns=2).plan(text) == [
         Segment("<|speaker:0|>Intro first.\n<|speaker:1|>Hi."),
         Segment("<|speaker:0|>Oh, hi!\n<|speaker:1|>Bye"),
     ]
@@ -614,7 +613,7 @@ def test_plan_with_speakers_keeps_all_turns() -> None:
 def test_segments_and_turns_without_anything_to_speak_are_dropped(
     text: str, segments: list[tuple[str, float, float]]
 ) -> None:
-    assert [(each.text, each.silence_before, each.silence_after) for each in plan_segments(text)] == segments
+    assert [(each.text, each.silence_before, each.silence_after) for each in Segmentation().plan(text)] == segments
 
 
 def test_tags_alone_are_spoken_only_by_models_that_have_them() -> None:
@@ -637,7 +636,7 @@ def test_a_model_that_speaks_one_voice_a_turn_gets_a_segment_for_each_turn() -> 
 
 def test_long_turns_are_cut_into_tagged_segments() -> None:
     text = "<|speaker:7|>" + "This is a sentence of some length. " * 8 + "<|speaker:1|>Short."
-    segments = plan_segments(text, max_bytes=100)
+    segments = Segmentation(max_bytes=100).plan(text)
     assert len(segments) == 5
     assert all(len(segment.text.encode()) <= 100 for segment in segments)
     assert [segment.speakers for segment in segments[:4]] == [(7,)] * 4
@@ -650,7 +649,7 @@ def test_plan_keeps_all_words_and_speakers(text: str, max_bytes: int, max_turns:
     def spoken(text: str) -> str:
         return "".join(filter(is_speakable, regex.sub(r"<\|speaker:\d+\|>", "", text)))
 
-    segments = plan_segments("Say " + text, max_bytes, max_turns)
+    segments = Segmentation(max_bytes, max_turns=max_turns).plan("Say " + text)
     assert spoken("".join(segment.text for segment in segments)) == spoken(normalised(text))
     assert all(spoken(segment.text) for segment in segments)
     tagged = "<|speaker:" in normalised(text)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InvalidText
-from engine.text import plan_segments
+from engine.text import Segmentation
 from engine.text.tags import is_speakable
 from storage.scripts.limits import MAX_CARD_TEXT
 from studio.script import Card, Script, parse
@@ -37,7 +37,7 @@ def test_cards_keep_all_words_of_the_text(text: str) -> None:
 @given(plain_texts)
 def test_every_card_can_be_spoken_and_has_a_bounded_length(text: str) -> None:
     for card in parse(text, "a.txt").cards:
-        assert plan_segments(card.text)
+        assert Segmentation().plan(card.text)
         assert len(card.text) <= 320, "the length of a card, plus half for a long sentence, plus punctuation"
         assert "\n" not in card.text
         assert 0 <= card.pause <= SECTION_PAUSE

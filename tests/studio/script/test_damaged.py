@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InvalidText
-from engine.text import clean_text, plan_segments
+from engine.text import Segmentation, clean_text
 from studio.script import Script, cues, parse, parse_file, to_srt, to_vtt
 from tests.studio.script.formats.test_subtitles import SRT, VTT, Spoken
 from tests.studio.script.test_cards import PAGE
@@ -63,7 +63,7 @@ def check(script: Script) -> None:
         assert card.text.strip()
         assert 0 <= card.pause <= 60
         assert not FORBIDDEN.search(card.text + (card.speaker or ""))
-        assert plan_segments(card.text)
+        assert Segmentation().plan(card.text)
     shown = cues(Spoken(card.text, card.pause, 1.0, card.speaker) for card in script.cards)
     assert parse_file(to_srt(shown).encode(), "a.srt").cards
     assert parse_file(to_vtt(shown).encode(), "a.vtt").cards
@@ -114,7 +114,7 @@ odd_texts = st.text(st.characters(codec=None), max_size=80) | st.lists(
 def test_odd_characters_parse_or_raise_an_error(text: str, name: str) -> None:
     LEXICON.unpronounceable(text)
     LEXICON.phones(text)
-    for read in (clean_text, plan_segments, lambda text: check(parse(text, name))):
+    for read in (clean_text, Segmentation().plan, lambda text: check(parse(text, name))):
         try:
             read(text)
         except InvalidText as error:
