@@ -45,6 +45,7 @@ _BLOCK_NAMES = {
     "self_attn_layer_scale.scale": "attention_layer_scale.gamma",
     "mlp_layer_scale.scale": "ffn_layer_scale.gamma",
 }
+_UNIT = re.compile(r"decoder\.decoder\.\d+\.block\.\d+\.(\w+\.)")  # a residual unit
 _UNIT_NAMES = {"act1.": "block.0.", "conv1.": "block.1.", "act2.": "block.2.", "conv2.": "block.3."}
 # Tensors of the speech tokenizer that are in neither view.
 _UNUSED = re.compile(
@@ -77,7 +78,7 @@ def load_stacks(
     with torch.device("meta"):
         talker = Talker(config, defaults)
         predictor = CodePredictor(config, talker)
-        whole = _expected(config)
+        speaker = EcapaTdnn(config.speaker_encoder) if config.speaker_encoder else None
     parts: dict[str, StoredTensors] = {"slow": {}, "fast": {}, "speaker": {}}
     unknown = []
     for name, stored in _named(tensors, config).items():
@@ -86,7 +87,7 @@ def load_stacks(
             parts[part][rest] = stored
         else:
             unknown.append(stored.name)
-    modules = {"slow": talker, "fast": predictor, "speaker": whole}
+    modules = {"slow": talker, "fast": predictor, "speaker": speaker}
     found = [Mismatch(unexpected=unknown)]
     found += [compare(parts[part], shapes_of(module) if module else {}) for part, module in modules.items()]
     refuse_mismatches("The model's weights do not fit its config", found)
@@ -137,10 +138,6 @@ def load_speech_tokenizer(folder: Path, config: SpeechTokenizerConfig, device: t
 def open_release(folder: Path) -> StoredTensors:
     """Open the tensors of `model.safetensors` in a release folder."""
     return open_file(folder / "model.safetensors")
-
-
-def _expected(config: TalkerConfig) -> EcapaTdnn | None:
-    return EcapaTdnn(config.speaker_encoder) if config.speaker_encoder else None
 
 
 def _load_view(
@@ -202,8 +199,8 @@ def _codec_tensors(tensors: StoredTensors, config: SpeechTokenizerConfig) -> Sto
         new = name.replace("encoder.encoder.layers.", "encoder.encoder.", 1)
         new = new.replace("encoder.encoder_transformer.", "encoder.transformer.", 1)
         new = new.replace("decoder.pre_transformer.", "decoder.transformer.", 1)
-        if unit := re.match(r"decoder\.decoder\.\d+\.block\.\d+\.(\w+\.)", new):
-            new = new.replace(unit[1], _UNIT_NAMES.get(unit[1], unit[1]), 1) if unit[1] in _UNIT_NAMES else new
+        if (unit := _UNIT.match(new)) and unit[1] in _UNIT_NAMES:
+            new = new.replace(unit[1], _UNIT_NAMES[unit[1]], 1)
         new = _quantizer_name(new, config)
         if new.endswith(".cluster_usage"):
             usage[new.removesuffix(".cluster_usage")] = stored
