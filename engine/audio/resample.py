@@ -39,10 +39,9 @@ def resample(samples: Tensor, rate: int, new_rate: int) -> Tensor:
 
 
 def _filter(ratio: Fraction, device: torch.device) -> Resample:
-    kept = _filters.get((ratio, device))
-    if kept is None:
-        # Computed in fp64 on the CPU: exact to the last bits of fp32, and the same on all devices.
+    def compute() -> Resample:
+        # In fp64 on the CPU: exact to the last bits of fp32, and the same on all devices.
         exact = Resample(ratio.denominator, ratio.numerator, **_QUALITY, dtype=torch.float64)
-        kept = exact.to(device, torch.float32)
-        _filters.put((ratio, device), kept, sum(bank.nbytes for bank in kept.buffers()))
-    return kept
+        return exact.to(device, torch.float32)
+
+    return _filters.computed((ratio, device), compute, lambda made: sum(bank.nbytes for bank in made.buffers()))
