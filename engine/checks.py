@@ -6,6 +6,7 @@ from engine.errors import InvalidConfig
 # allocated.
 MAX_VOCABULARY = 1 << 20
 MAX_CODEBOOKS = 64
+_LISTED = 8  # names in an error message
 
 
 def check_int(where: str, name: str, value: object, low: int, high: int) -> None:
@@ -40,8 +41,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def listed(names: list[str], most: int = 8) -> str:
-    """Join names for an error message, at most `most` of them."""
-    return ", ".join(name[:200] for name in names[:most]) + (
-        f" and {len(names) - most} more" if len(names) > most else ""
-    )
+def listed(names: list[str]) -> str:
+    """Join names for an error message, at most eight of them."""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(name[:200] for name in names[:_LISTED]) + more

@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from engine.checks import MAX_CODEBOOKS, check_flag, check_int, check_number, shown
+from engine.checks import MAX_CODEBOOKS, check_flag, check_int, check_number, listed, shown
 from engine.errors import InvalidConfig
 from engine.files.bounded import read_object
 
@@ -265,8 +265,7 @@ def _build(cls: type[_Section], section: str, values: dict[str, Any]) -> _Sectio
     """Build `cls(**values)` with lists as tuples. Raises InvalidConfig, naming unknown and missing settings."""
     known = {field.name for field in fields(cls)}  # type: ignore[arg-type]  # one of the dataclasses above
     if unknown := sorted(set(values) - known):
-        named = shown(", ".join(unknown)).strip("'\"")
-        raise InvalidConfig(f"The codec's {section} has settings that Reprise does not know: {named}.")
+        raise InvalidConfig(f"The codec's {section} has settings that Reprise does not know: {listed(unknown)}.")
     if missing := sorted(known - {"final_norm"} - set(values)):
         raise InvalidConfig(f"The codec's {section} lacks {', '.join(missing)}.")
     return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from engine.checks import MAX_CODEBOOKS, MAX_VOCABULARY, check_flag, check_int, shown
+from engine.checks import MAX_CODEBOOKS, MAX_VOCABULARY, check_flag, check_int, listed, shown
 from engine.errors import InvalidConfig
 from engine.models.config import SIZE_LIMITS, TransformerConfig
 
@@ -67,8 +67,7 @@ class DualARConfig:
 def _strict(section: str, values: dict[str, Any], known: frozenset[str]) -> None:
     unknown = sorted(set(values) - known - _IGNORED - _ONLY.keys())
     if unknown:
-        named = shown(", ".join(unknown)).strip("'\"")
-        raise InvalidConfig(f"The model's {section} has settings that Reprise does not know: {named}.")
+        raise InvalidConfig(f"The model's {section} has settings that Reprise does not know: {listed(unknown)}.")
     for name, only in _ONLY.items():
         if values.get(name, only) is not only:
             raise InvalidConfig(
