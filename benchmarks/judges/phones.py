@@ -9,7 +9,6 @@ Versions of the bundled model from 2.2 on were trained with this recogniser, so 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -36,9 +35,9 @@ class PhoneErrors:
 class PhoneJudge:
     """A phone recogniser without state between utterances."""
 
-    def __init__(self, weights: Path = WEIGHTS, lexicon: Path = LEXICON) -> None:
-        self._lexicon = Lexicon.load(lexicon)
-        self._model, self._mel = Recogniser.load(weights), LogMel()
+    def __init__(self) -> None:
+        self._lexicon = Lexicon.load(LEXICON)
+        self._model, self._mel = Recogniser.load(WEIGHTS), LogMel()
 
     @torch.inference_mode()
     def hear(self, samples: NDArray[np.float32], sample_rate: int) -> list[str]:

@@ -18,10 +18,7 @@ from benchmarks.judges.sound import at_rate
 
 RATE = 16_000  # Hz
 _MELS, _WIDTH, _LAYERS = 40, 256, 3
-_WINDOW, _STEP = (
-    160,
-    77,
-)  # in mel frames of 10 ms: window length and hop (1.3 windows per second)
+_WINDOW, _STEP = 160, 77  # in mel frames of 10 ms: window length and hop (1.3 windows per second)
 _LEVEL = 10 ** (-17 / 20)  # RMS; the network depends on it, and this level agrees best with the published front end
 _QUIET = 10 ** (-40 / 20)
 
@@ -29,7 +26,7 @@ _QUIET = 10 ** (-40 / 20)
 class SpeakerEncoder(nn.Module):
     """Encoder of mono samples to a unit vector of 256 values. Similarity is the cosine of two vectors."""
 
-    def __init__(self, weights: Path | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.lstm = nn.LSTM(_MELS, _WIDTH, _LAYERS, batch_first=True)
         self.linear = nn.Linear(_WIDTH, _WIDTH)
@@ -42,7 +39,7 @@ class SpeakerEncoder(nn.Module):
             mel_scale="slaney",
             pad_mode="constant",
         )
-        state = torch.load(weights or _published(), map_location="cpu", weights_only=True)["model_state"]
+        state = torch.load(_published(), map_location="cpu", weights_only=True)["model_state"]
         # The two similarity scalars of the training loss are not part of the encoder.
         state = {name: value for name, value in state.items() if not name.startswith("similarity_")}
         state |= {f"_mel.{name}": value for name, value in self._mel.state_dict().items()}

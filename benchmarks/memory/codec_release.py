@@ -15,9 +15,9 @@ _ENCODER_POSITIONS = 16_384
 _QUANTIZER_POSITIONS = 4_096
 
 
-def write_release(path: Path, config: CodecConfig, seed: int = 0) -> None:
+def write_release(path: Path, config: CodecConfig) -> None:
     """Write `codec.pth` in the release's layout: weight norm unfolded, with masks and rotary tables."""
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     with torch.device("meta"):
         codec = Codec(config)
     codec.to_empty(device="cpu")

@@ -14,42 +14,40 @@ import torch
 # Far larger than any cache.
 _GPU_BYTES, _CPU_BYTES = 2**30, 2**29
 _ROWS = 2**13
-_WARM_UP = 2
+_WARM_UP, _REPEATS = 2, 9
 
 
-def copy_bandwidth(device: torch.device | str, *, size: int | None = None, repeats: int = 9) -> float:
-    """Measure a copy of `size` bytes on `device`. Return bytes per second, read plus written; median of `repeats`."""
+def copy_bandwidth(device: torch.device | str, *, size: int | None = None) -> float:
+    """Measure a copy of `size` bytes on `device`. Return bytes per second, read plus written."""
     device = torch.device(device)
     source = torch.ones(size or _default_size(device), dtype=torch.uint8, device=device)
     target = torch.zeros_like(source)
-    return 2 * source.nbytes / _median(lambda: target.copy_(source), device, repeats)
+    return 2 * source.nbytes / _median(lambda: target.copy_(source), device)
 
 
 @torch.inference_mode()
-def read_bandwidth(
-    device: torch.device | str, dtype: torch.dtype, *, size: int | None = None, repeats: int = 9
-) -> float:
+def read_bandwidth(device: torch.device | str, dtype: torch.dtype, *, size: int | None = None) -> float:
     """Measure the product of a matrix of `size` bytes and a vector in `dtype`. Return bytes read per second.
 
-    The result is the median of `repeats`. On a CPU, the current number of torch threads is used.
+    On a CPU, the current number of torch threads is used.
     """
     device = torch.device(device)
     columns = (size or _default_size(device)) // (_ROWS * dtype.itemsize)
     matrix = torch.ones(_ROWS, columns, dtype=dtype, device=device)
     vector = torch.ones(1, columns, dtype=dtype, device=device)
-    return matrix.nbytes / _median(lambda: torch.nn.functional.linear(vector, matrix), device, repeats)
+    return matrix.nbytes / _median(lambda: torch.nn.functional.linear(vector, matrix), device)
 
 
 def _default_size(device: torch.device) -> int:
     return _GPU_BYTES if device.type == "cuda" else _CPU_BYTES
 
 
-def _median(action: Callable[[], object], device: torch.device, repeats: int) -> float:
-    """Return the seconds that `action` takes on the device, the median of `repeats` after a warm-up."""
+def _median(action: Callable[[], object], device: torch.device) -> float:
+    """Return the seconds that `action` takes on the device, the median of several times after a warm-up."""
     for _ in range(_WARM_UP):
         action()
     measure = _on_gpu if device.type == "cuda" else _on_cpu
-    return statistics.median(measure(action, device) for _ in range(repeats))
+    return statistics.median(measure(action, device) for _ in range(_REPEATS))
 
 
 def _on_cpu(action: Callable[[], object], _device: torch.device) -> float:
