@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torchaudio.functional as AF
 from numpy.typing import NDArray
 
+from benchmarks.judges.sound import at_rate, level
 from engine.text.english.pronunciation import Lexicon
 from training.recogniser.edits import edit_distance
 from training.recogniser.model import RATE, WEIGHTS, LogMel, Recogniser, decode
 from training.speech.lexicon import LEXICON
 
 _SHORTEST = 0.1  # s
-_QUIET = 1e-4  # RMS below which samples count as silence
+_QUIET = -80.0  # dBFS; quieter samples count as silence
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,9 @@ class PhoneJudge:
     @torch.inference_mode()
     def hear(self, samples: NDArray[np.float32], sample_rate: int) -> list[str]:
         """Recognise the phones in mono samples [n] at `sample_rate` Hz; none in silence."""
-        wave = torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32))
-        if len(wave) < _SHORTEST * sample_rate or float(wave.square().mean().sqrt()) < _QUIET:
+        if len(samples) < _SHORTEST * sample_rate or level(samples) < _QUIET:
             return []
-        wave = AF.resample(wave, sample_rate, RATE)
+        wave = at_rate(samples, sample_rate, RATE)
         return decode(self._model(self._mel(wave)[None])[0])
 
     def spelled(self, text: str) -> list[str]:
