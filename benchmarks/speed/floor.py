@@ -17,7 +17,6 @@ import argparse
 import gc
 import statistics
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -43,7 +42,7 @@ from benchmarks.speed.runner_modes import (
 from engine.engine import CPU_SLOTS, GPU_SLOTS
 from engine.errors import first_line
 from engine.models.compiling import compile_blocks
-from engine.serving.device import prepare_device
+from engine.serving.device import on_device, prepare_device
 from engine.serving.memory import activation_dtype, available_memory, choose_precision, held_bytes, plan_memory
 
 GPU_FRAMES, CPU_FRAMES, LARGE_FRAMES = 200, 100, 10
@@ -163,19 +162,6 @@ def run(
     after each measurement.
     """
     prepare_device(device)
-    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-        return _run(device, sizes, moved, frames, runs, compiled, save)
-
-
-def _run(
-    device: torch.device,
-    sizes: list[Sizes],
-    moved: dict[str, float],
-    frames: int | None,
-    runs: int,
-    compiled: bool,
-    save: Callable[[Mapping[str, Any]], object],
-) -> Any:
     found: dict[str, Any] = {"device": str(device), "threads": torch.get_num_threads(), "runs": runs}
     found |= {"prompt": PROMPT, "bandwidth": moved, "sizes": {}}
     for each in sizes:
@@ -187,10 +173,11 @@ def _run(
         modes: list[dict[str, Any]] = []
         of = {"parameters": parameters, "frames": count, "modes": modes, "recording": {"skipped": "not reached"}}
         found["sizes"][each.name] = of
-        for _ in comparing(bench, runner_modes(device, each.architecture, compiled=compiled), modes):
-            save(found)
-        of["recording"] = _or_why_not(partial(recording, bench))
-        _let_go(device)
+        with on_device(device):
+            for _ in comparing(bench, runner_modes(device, each.architecture, compiled=compiled), modes):
+                save(found)
+            of["recording"] = _or_why_not(partial(recording, bench))
+            _let_go(device)
         save(found)
     return found
 

@@ -140,24 +140,20 @@ def record(runner: ModelRunner) -> float:
 
 def frames_per_second(runner: ModelRunner, bench: Bench) -> float:
     """Measure one listener's frames per second after a prompt, on the stream that an engine uses."""
-    with runner.stream():
-        return _frames_per_second(runner, bench)
-
-
-def _frames_per_second(runner: ModelRunner, bench: Bench) -> float:
     columns = torch.zeros(bench.sizes.dual_ar.num_codebooks + 1, bench.prompt, dtype=torch.long)
-    runner.begin(0, Prompt(columns), SamplingOptions(), key=1)
-    while not runner.prefill([0]):
-        pass
-    for _ in range(WARM_UP):
-        runner.step([0]).frames()
-    began, before = time.perf_counter(), runner.step([0])
-    for _ in range(bench.frames - 1):
-        step = runner.step([0])
+    with runner.stream():
+        runner.begin(0, Prompt(columns), SamplingOptions(), key=1)
+        while not runner.prefill([0]):
+            pass
+        for _ in range(WARM_UP):
+            runner.step([0]).frames()
+        began, before = time.perf_counter(), runner.step([0])
+        for _ in range(bench.frames - 1):
+            step = runner.step([0])
+            before.frames()
+            before = step
         before.frames()
-        before = step
-    before.frames()
-    return bench.frames / (time.perf_counter() - began)
+        return bench.frames / (time.perf_counter() - began)
 
 
 def has_compiler() -> bool:
