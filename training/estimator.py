@@ -16,7 +16,7 @@ from training.recogniser.model import RATE
 from training.schedule import warmup_cosine
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.resampling import resampled
-from training.work import DEFAULT_WORK, TrainingError, exit_with_message, positive_int
+from training.work import DEFAULT_WORK, TrainingError, exit_with_message, positive_int, replaced
 
 LEAST_SECONDS = 0.8  # of an utterance
 _MOST_UTTERANCES = 30  # of a speaker
@@ -40,11 +40,10 @@ class Estimator(nn.Module):
     """A network whose weights are a file."""
 
     def save(self, path: Path) -> None:
-        """Save the weights atomically: a kill at any moment leaves no part of a file at `path`."""
-        partial = path.with_suffix(".partial")
-        save_file(self.state_dict(), partial)
-        partial.chmod(0o644)
-        partial.replace(path)
+        """Save the weights atomically."""
+        with replaced(path) as unfinished:
+            save_file(self.state_dict(), unfinished)
+            unfinished.chmod(0o644)
 
     @classmethod
     def load(cls, path: Path, *sizes: object) -> Self:

@@ -25,7 +25,7 @@ from engine.codec.fingerprint import codec_fingerprint
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from training.speech.corpus import SAMPLE_RATE
 from training.speech.resampling import resampled
-from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive, read_json
+from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive, read_json, replaced
 
 _OPUS_RATE = 24_000  # Hz: Opus does not support 22,050
 # Of libsndfile's scale from 0 to 1: 57 kbit/s. At 53 and less, Opus weakens what is above 4 kHz by 2 to 3 dB.
@@ -108,9 +108,8 @@ def _unpack_codes(source: Path, codes: Path) -> None:
     for file in (source / _CODEC, *source.glob("*.npz")):
         target = codes / file.name
         if not target.exists():
-            unfinished = target.with_name(f"unfinished-{file.name}")
-            shutil.copy(file, unfinished)
-            unfinished.replace(target)
+            with replaced(target) as unfinished:
+                shutil.copy(file, unfinished)
 
 
 def _unpack_shard(source: Path, data: Path, number: str) -> None:
@@ -118,7 +117,8 @@ def _unpack_shard(source: Path, data: Path, number: str) -> None:
     if not index.exists():
         text = gzip.decompress((source / f"{index.name}.gz").read_bytes())
         np.save(data / f"audio-{number}.npy", _decoded(source / f"audio-{number}.opus"))
-        index.write_bytes(text)  # last, because an index marks a complete shard
+        with replaced(index) as unfinished:
+            unfinished.write_bytes(text)  # last, because an index marks a complete shard
 
 
 def _clear(out: Path) -> None:

@@ -44,11 +44,21 @@ def read_json(file: Path) -> dict[str, Any]:
     return found
 
 
+@contextmanager
+def replaced(file: Path) -> Iterator[Path]:
+    """Give a file to write within the `with` block, which then becomes `file`.
+
+    A kill or an error at any moment leaves the previous file intact.
+    """
+    unfinished = file.with_name(f"unfinished-{file.name}")
+    yield unfinished
+    unfinished.replace(file)
+
+
 def write_json(file: Path, values: dict[str, Any]) -> None:
-    """Write a JSON object atomically: a kill at any moment leaves the previous file intact."""
-    partial = file.with_suffix(".partial")
-    partial.write_text(json.dumps(values, indent=1) + "\n", "utf-8")
-    partial.replace(file)
+    """Write a JSON object atomically."""
+    with replaced(file) as unfinished:
+        unfinished.write_text(json.dumps(values, indent=1) + "\n", "utf-8")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from training.codec.batches import CropBatch, CropSampler, crop_batches
 from training.codec.objective import CodecObjective, Reconstruction
 from training.codec.quantizer import Lookup
 from training.schedule import warmup_cosine
-from training.work import TrainingError
+from training.work import TrainingError, replaced
 
 # Purposes of random seeds; each is combined with the step number.
 _STEP, _INITIAL_AUDIO, _LAYOUT = range(3)
@@ -130,12 +130,11 @@ class CodecRun:
         return {"total": total, **{name: loss.item() for name, loss in (losses | judged).items()}}
 
     def save(self, path: Path) -> None:
-        """Save the run atomically: a kill at any moment leaves the previous checkpoint intact."""
-        partial = path.with_suffix(".partial")
+        """Save the run atomically."""
         state = {"objective": self.objective.state_dict(), "optimiser": self._optimiser.state_dict()}
         plain = {"options": self.objective.options} | {name: getattr(self, name) for name in _PLAIN}
-        torch.save(state | plain, partial)
-        partial.replace(path)
+        with replaced(path) as unfinished:
+            torch.save(state | plain, unfinished)
 
     def resume(self, path: Path) -> None:
         """Resume from a checkpoint.

@@ -29,7 +29,16 @@ from training.dual_ar.conversations import EncodedUtterance
 from training.speech.conditions import degraded
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.resampling import resampled
-from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive_int, read_json, write_json
+from training.work import (
+    DEFAULT_WORK,
+    TrainingError,
+    cores,
+    exit_with_message,
+    positive_int,
+    read_json,
+    replaced,
+    write_json,
+)
 
 BATCH_SECONDS = {"cpu": 12.0, "cuda": 240.0}
 VARIANT_STRIDE = 10_000  # separates the speakers of different variants
@@ -222,9 +231,8 @@ def save_unless_exists(target: Path, utterances: list[Utterance], make: Callable
         return
     started = time.monotonic()
     arrays = make()
-    unfinished = target.with_name(f"unfinished-{target.name}")
-    np.savez(unfinished, allow_pickle=False, **arrays)
-    unfinished.replace(target)
+    with replaced(target) as unfinished:
+        np.savez(unfinished, allow_pickle=False, **arrays)
     seconds = sum(u.samples for u in utterances) / SAMPLE_RATE
     rate = seconds / (time.monotonic() - started)
     print(f"{target.name}: {seconds / 3600:.2f} h at {rate:.0f} x real time", flush=True)

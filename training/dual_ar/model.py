@@ -26,7 +26,7 @@ from engine.text.tokenizer import Tokenizer
 from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder
 from training.dual_ar.encode import CodeFormat
 from training.tokenizer import save_tokenizer
-from training.work import TrainingError
+from training.work import TrainingError, replaced
 
 ALIGNMENT_LAYER, ALIGNMENT_HEAD = 2, 0  # layer and query head that the guide loss trains to follow the phones
 
@@ -206,11 +206,10 @@ def release_from(before: Path, after: Path) -> Iterator[Path]:
 
     After an error `after` is as it was.
     """
-    unfinished = after.with_name(f"unfinished-{after.name}")
-    shutil.copytree(before, unfinished, dirs_exist_ok=True)
-    yield unfinished
-    shutil.rmtree(after, ignore_errors=True)
-    unfinished.replace(after)
+    with replaced(after) as unfinished:
+        shutil.copytree(before, unfinished, dirs_exist_ok=True)
+        yield unfinished
+        shutil.rmtree(after, ignore_errors=True)
 
 
 def load_release(model: DualAR, release: Path) -> None:

@@ -31,7 +31,7 @@ from training.dual_ar.conversations import (
 from training.dual_ar.encode import CodedCorpus
 from training.dual_ar.model import DualAR, load_release, new_model
 from training.schedule import warmup_cosine
-from training.work import DEFAULT_WORK, TrainingError, exit_with_message, origin_of, positive
+from training.work import DEFAULT_WORK, TrainingError, exit_with_message, origin_of, positive, replaced
 
 POSITIONS = {"cpu": 3072, "cuda": 16_384}
 CONTINUED_RATE = 4e-4  # learning rate of a run that continues from a release
@@ -207,19 +207,10 @@ def _validate(model: DualAR, batches: list[Batch], recipe: DualARRecipe, device:
 
 
 def _save(path: Path, model: DualAR, optimiser: torch.optim.Optimizer, step: int, elapsed: float, origin: str) -> None:
-    """Save a checkpoint atomically: a kill at any moment leaves the previous one intact."""
-    partial = path.with_suffix(".partial")
-    torch.save(
-        {
-            "model": model.state_dict(),
-            "optimiser": optimiser.state_dict(),
-            "step": step,
-            "elapsed": elapsed,
-            "origin": origin,
-        },
-        partial,
-    )
-    partial.replace(path)
+    """Save a checkpoint atomically."""
+    state = {"model": model.state_dict(), "optimiser": optimiser.state_dict()}
+    with replaced(path) as unfinished:
+        torch.save(state | {"step": step, "elapsed": elapsed, "origin": origin}, unfinished)
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ from training.speech.resampling import resampled
 from training.speech.sentences import training_sentences
 from training.speech.speakers import HELD_OUT_TEACHER, Engine, Speaker, speakers
 from training.speech.synthesize import token_starts, warp
+from training.work import replaced
 
 RATE = 16_000  # Hz
 SPEAKERS = "judge"  # the seed of the warps
@@ -142,16 +143,16 @@ def _voiced(
 
 def save(path: Path, made: list[LabelledUtterance]) -> None:
     """Save the utterances concatenated, with their ends. Replace the file atomically."""
-    unfinished = path.with_name(f"unfinished-{path.name}")
-    np.savez(
-        unfinished,
-        samples=np.concatenate([(each.samples * 32767).round().clip(-32768, 32767).astype(np.int16) for each in made]),
-        phones=np.concatenate([each.phones.astype(np.uint8) for each in made]),
-        starts=np.concatenate([each.starts for each in made]),
-        sample_ends=np.cumsum([len(each.samples) for each in made]),
-        phone_ends=np.cumsum([len(each.phones) for each in made]),
-    )
-    unfinished.replace(path)
+    samples = np.concatenate([each.samples for each in made])
+    with replaced(path) as unfinished:
+        np.savez(
+            unfinished,
+            samples=(samples * 32767).round().clip(-32768, 32767).astype(np.int16),
+            phones=np.concatenate([each.phones.astype(np.uint8) for each in made]),
+            starts=np.concatenate([each.starts for each in made]),
+            sample_ends=np.cumsum([len(each.samples) for each in made]),
+            phone_ends=np.cumsum([len(each.phones) for each in made]),
+        )
 
 
 def load(path: Path) -> list[LabelledUtterance]:

@@ -37,7 +37,7 @@ from training.speech.sample_voices import sample_speakers
 from training.speech.sentences import held_out_sentences, training_sentences
 from training.speech.speakers import SHARES, WOMEN, Engine, Speaker, speakers
 from training.speech.teachers import Espeak, Festival, Flite, SynthesizedUtterance
-from training.work import DEFAULT_WORK, cores, exit_with_message, positive, positive_int
+from training.work import DEFAULT_WORK, cores, exit_with_message, positive, positive_int, replaced
 
 if TYPE_CHECKING:
     from training.speech.kokoro import Kokoro
@@ -333,9 +333,8 @@ def _write(folder: Path, shard: int, made: list[Rendered]) -> None:
             "test_sentence": item.job.test_sentence, "held_out_speaker": item.job.speaker.held_out,
         }))  # fmt: skip
         offset += len(item.samples)
-    partial_index = folder / f"index-{shard:03d}.jsonl.part"
-    partial_index.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    partial_index.rename(folder / f"index-{shard:03d}.jsonl")
+    with replaced(folder / f"index-{shard:03d}.jsonl") as unfinished:
+        unfinished.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def synthesize(work: Path, spec: CorpusSpec, seed: int, workers: int) -> None:
