@@ -157,6 +157,22 @@ def test_existing_shards_are_kept_and_invalid_folders_rejected(tmp_path: Path) -
         pack(tmp_path, tmp_path / "packed", 100)
 
 
+def test_an_interrupted_unpacking_leaves_no_part_of_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(path: Path, content: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(content[: len(content) // 2])
+        raise KeyboardInterrupt
+
+    write_shard(tmp_path / "here", 0)
+    pack(tmp_path / "here", tmp_path / "packed", 2**20)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_bytes", half)
+        with pytest.raises(KeyboardInterrupt):
+            unpack(tmp_path / "packed", tmp_path / "there")
+    unpack(tmp_path / "packed", tmp_path / "there")
+    assert Corpus.load(tmp_path / "there" / "data").utterances == Corpus.load(tmp_path / "here" / "data").utterances
+
+
 @pytest.mark.parametrize("foreign", ["data/index-000.jsonl", "notes.txt", "folder/audio-000.opus", "degraded-000.npz"])
 def test_a_folder_with_other_contents_is_refused_and_kept(
     tmp_path: Path, foreign: str, monkeypatch: pytest.MonkeyPatch
