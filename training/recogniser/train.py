@@ -32,7 +32,7 @@ from training.recogniser.edits import edit_distance
 from training.recogniser.model import BLANK, FRAME_SECONDS, RATE, WEIGHTS, LogMel, Recogniser, decode
 from training.recogniser.speech import LabelledUtterance, load, make
 from training.speech.conditions import degraded
-from training.work import DEFAULT_WORK
+from training.work import DEFAULT_WORK, exit_with_message, positive, positive_int
 
 _BATCH = 12
 _RATE, _DECAY = 2e-3, 1e-2
@@ -190,13 +190,14 @@ def train(utterances: Sequence[LabelledUtterance], epochs: int, seed: int = 0) -
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK, help="folder for everything that training makes")
-    parser.add_argument("--minutes", type=float, default=60.0, help="speech to learn from")
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--minutes", type=positive, default=60.0, help="speech to learn from")
+    parser.add_argument("--epochs", type=positive_int, default=30)
     parser.add_argument("--out", type=Path, default=WEIGHTS)
     options = parser.parse_args()
-    shards = make(options.work.expanduser() / "recogniser", options.minutes)
-    model = train([each for shard in shards for each in load(shard)], options.epochs)
-    model.save(options.out)
+    with exit_with_message():
+        shards = make(options.work.expanduser() / "recogniser", options.minutes)
+        model = train([each for shard in shards for each in load(shard)], options.epochs)
+        model.save(options.out)
     print(f"{options.out.name}: {options.out.stat().st_size / 1e6:.2f} MB")
 
 

@@ -20,6 +20,7 @@ from engine.release.hub import BUNDLED
 from engine.text.english.pronunciation import CONTEXTS, FORMAT_VERSION, PHONES, VOWELS, Lexicon, letter_contexts
 from engine.text.tokenizer import LEXICON_FILE
 from training.speech.flite import Flite
+from training.work import exit_with_message
 
 LEXICON = BUNDLED / LEXICON_FILE
 """The lexicon that this makes, for all models with these phones."""
@@ -253,10 +254,10 @@ def main() -> None:
     parser.add_argument("--more", type=Path, required=True, help="longer list, for names and letter-to-sound")
     parser.add_argument("--out", type=Path, default=LEXICON)
     options = parser.parse_args()
-    words, acronyms = read_words(options.words)
-    more = read_words(options.more)[0] - acronyms
-    content = build(words & more, more)
-    save(content, options.out)
+    with exit_with_message():
+        words, acronyms = read_words(options.words)
+        more = read_words(options.more)[0] - acronyms
+        save(build(words & more, more), options.out)
     print(f"{options.out}: {options.out.stat().st_size / 1e6:.2f} MB")
 
 
