@@ -90,12 +90,100 @@ def losses_of(model: DualAR, batch: Batch, recipe: DualARRecipe, *, training: bo
     }
 
 
+class DualARRun:
+    """State of a run: the model with its optimiser, and its steps and seconds so far.
+
+    origin: names the release that it begins with, see `origin_of`; "" means new weights.
+    """
+
+    def __init__(self, model: DualAR, recipe: DualARRecipe, origin: str, device: str) -> None:
+        self.model, self.step, self.elapsed = model.to(device), 0, 0.0
+        self._recipe, self._origin, self._device = recipe, origin, device
+        model.drop_out(recipe.dropout)
+        self._optimiser = torch.optim.AdamW(
+            [
+                {
+                    "params": [p for p in stack.parameters() if (p.dim() == 2) == matrices],
+                    "weight_decay": decay,
+                    "share": share,
+                }
+                for stack, share in ((model.slow, recipe.slow_rate), (model.fast, 1.0))
+                for matrices, decay in ((True, recipe.weight_decay), (False, 0.0))
+            ],
+            lr=recipe.learning_rate,
+            betas=(0.9, 0.97),
+            fused=True,
+        )
+
+    @property
+    def progress(self) -> float:
+        """Completed fraction of the run, 1 or more at the end."""
+        return max(self.elapsed / (self._recipe.minutes * 60), self.step / self._recipe.steps)
+
+    @property
+    def rate(self) -> float:
+        """Learning rate of the next step."""
+        recipe = self._recipe
+        return recipe.learning_rate * warmup_cosine(self.step, recipe.warmup_steps, self.progress, _FINAL_RATE)
+
+    def advance(self, batch: Batch) -> dict[str, float]:
+        """Run one training step. Return the losses before weighting, and the accuracy, by name."""
+        recipe = self._recipe
+        for group in self._optimiser.param_groups:
+            group["lr"] = self.rate * group["share"]
+        with bf16_autocast(self._device):
+            losses = losses_of(self.model, batch.to(self._device), recipe, training=True)
+        guide = recipe.guide_weight * max(0.0, 1 - self.progress / 0.7)
+        (losses["slow"] + recipe.fast_weight * losses["fast"] + guide * losses["guide"]).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip)
+        self._optimiser.step()
+        self._optimiser.zero_grad(set_to_none=True)
+        self.step += 1
+        return {name: value.item() for name, value in losses.items()}
+
+    @torch.no_grad()
+    def validate(self, batches: list[Batch]) -> None:
+        """Print the mean losses of batches that the run does not learn from."""
+        self.model.eval()
+        rows = []
+        for batch in batches:
+            with bf16_autocast(self._device):
+                losses = losses_of(self.model, batch.to(self._device), self._recipe, training=False)
+            rows.append([float(v) for v in losses.values()])
+        means = torch.tensor(rows).mean(0).tolist()
+        print("held out " + " ".join(f"{n} {m:.3f}" for n, m in zip(losses, means, strict=True)), flush=True)
+        self.model.train()
+
+    def save(self, path: Path) -> None:
+        """Save a checkpoint atomically."""
+        state = {"model": self.model.state_dict(), "optimiser": self._optimiser.state_dict()}
+        with replaced(path) as unfinished:
+            torch.save(state | {"step": self.step, "elapsed": self.elapsed, "origin": self._origin}, unfinished)
+
+    def resume(self, path: Path) -> None:
+        """Resume from a checkpoint. Raises TrainingError when it is of a run with another origin or other sizes."""
+        state = torch.load(path, map_location=self._device, weights_only=True)
+        if state.get("origin", self._origin) != self._origin:
+            raise TrainingError(
+                f"{path} did not begin with {self._origin or 'new weights'}. Give the release that it began with "
+                "(--from), or remove it to start over."
+            )
+        try:
+            self.model.load_state_dict(state["model"])
+            self._optimiser.load_state_dict(state["optimiser"])
+        except (RuntimeError, ValueError) as error:  # names, shapes or parameter groups differ
+            raise TrainingError(
+                f"{path} holds a model of other sizes, for codes of another codec, or is of another version of "
+                "Reprise. Remove it to start over."
+            ) from error
+        self.step, self.elapsed = state["step"], state["elapsed"]
+
+
 def train(work: Path, recipe: DualARRecipe, threads: int, source: Path | None = None) -> None:
     """Train to the end of the recipe; a stopped run resumes. A new run starts from the release `source`, if given.
 
     Raises TrainingError when the codes, the checkpoint or the source cannot be trained with.
     """
-    origin = "" if source is None else origin_of(source, work)
     if source is not None and not (source / "model.safetensors").exists():
         raise TrainingError(f"{source} is not a release to continue from: it has no model.safetensors.")
     torch.manual_seed(recipe.seed)
@@ -104,51 +192,16 @@ def train(work: Path, recipe: DualARRecipe, threads: int, source: Path | None = 
     device = training_device()
     positions = recipe.positions or POSITIONS[device]
     recipe = replace(recipe, positions=positions)
-    corpus = CodedCorpus.load(work / "codes")
-    for part, utterances in {"training": corpus.train, "held-out": corpus.held_out}.items():
-        if not fit_for_conversations(utterances):
-            raise TrainingError(
-                f"No speaker has {LEAST_UTTERANCES} {part} utterances in {work / 'codes'}, the fewest that "
-                "conversations are made of."
-            )
-    run = work / "ar"
-    run.mkdir(parents=True, exist_ok=True)
-    model, builder = new_model(run, corpus.format)
-    model.to(device).drop_out(recipe.dropout)
-    (run / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1))
-    optimiser = torch.optim.AdamW(
-        [
-            {
-                "params": [p for p in stack.parameters() if (p.dim() == 2) == matrices],
-                "weight_decay": decay,
-                "share": share,
-            }
-            for stack, share in ((model.slow, recipe.slow_rate), (model.fast, 1.0))
-            for matrices, decay in ((True, recipe.weight_decay), (False, 0.0))
-        ],
-        lr=recipe.learning_rate,
-        betas=(0.9, 0.97),
-        fused=True,
-    )
-    step, elapsed = 0, 0.0
-    checkpoint = run / "checkpoint.pt"
+    corpus = _corpus(work / "codes")
+    folder = work / "ar"
+    folder.mkdir(parents=True, exist_ok=True)
+    model, builder = new_model(folder, corpus.format)
+    (folder / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1))
+    run = DualARRun(model, recipe, "" if source is None else origin_of(source, work), device)
+    checkpoint = folder / "checkpoint.pt"
     if checkpoint.exists():
-        state = torch.load(checkpoint, map_location=device, weights_only=True)
-        if state.get("origin", origin) != origin:
-            raise TrainingError(
-                f"{checkpoint} did not begin with {source or 'new weights'}. Give the release that it began with "
-                "(--from), or remove it to start over."
-            )
-        try:
-            model.load_state_dict(state["model"])
-            optimiser.load_state_dict(state["optimiser"])
-        except (RuntimeError, ValueError) as error:  # names, shapes or parameter groups differ
-            raise TrainingError(
-                f"{checkpoint} holds a model of other sizes, for codes of another codec, or is of another version of "
-                "Reprise. Remove it to start over."
-            ) from error
-        step, elapsed = state["step"], state["elapsed"]
-        print(f"resuming at step {step}, {elapsed / 60:.0f} minutes in", flush=True)
+        run.resume(checkpoint)
+        print(f"resuming at step {run.step}, {run.elapsed / 60:.0f} minutes in", flush=True)
     elif source is not None:
         load_release(model, source)
     print(
@@ -157,60 +210,39 @@ def train(work: Path, recipe: DualARRecipe, threads: int, source: Path | None = 
         flush=True,
     )
     batches = conversation_batches(
-        corpus.train, builder, positions, seed=recipe.seed + step, workers=loader_workers(device)
+        corpus.train, builder, positions, seed=recipe.seed + run.step, workers=loader_workers(device)
     )
     held_out = list(islice(ConversationSampler(corpus.held_out, builder, positions, 1), 6))
-    sums: dict[str, float] = {}
-    counted, last_save, last = 0, time.monotonic(), time.monotonic()
-    while (progress := max(elapsed / (recipe.minutes * 60), step / recipe.steps)) < 1:
-        rate = recipe.learning_rate * warmup_cosine(step, recipe.warmup_steps, progress, _FINAL_RATE)
-        for group in optimiser.param_groups:
-            group["lr"] = rate * group["share"]
-        batch = next(batches).to(device)
-        with bf16_autocast(device):
-            losses = losses_of(model, batch, recipe, training=True)
-        guide = recipe.guide_weight * max(0.0, 1 - progress / 0.7)
-        (losses["slow"] + recipe.fast_weight * losses["fast"] + guide * losses["guide"]).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
-        step += 1
-        counted += 1
-        for name, value in losses.items():
-            sums[name] = sums.get(name, 0.0) + value.item()
+    reported: list[dict[str, float]] = []  # of the steps since the last report
+    last = saved = time.monotonic()
+    while run.progress < 1:
+        rate = run.rate
+        reported.append(run.advance(next(batches)))
         now = time.monotonic()
-        elapsed, last, spent = elapsed + now - last, now, now - last
-        if step % 100 == 0:
-            report = " ".join(f"{name} {total / counted:.3f}" for name, total in sums.items())
-            print(f"step {step} {elapsed / 60:.1f} min {report} rate {rate:.1e} {spent:.2f} s/step", flush=True)
-            sums, counted = {}, 0
-        if now - last_save > 300:
-            _validate(model, held_out, recipe, device)
-            _save(checkpoint, model, optimiser, step, elapsed, origin)
-            last_save = time.monotonic()
-            last = time.monotonic()
-    _validate(model, held_out, recipe, device)
-    _save(checkpoint, model, optimiser, step, elapsed, origin)
+        last, spent = now, now - last
+        run.elapsed += spent
+        if run.step % 100 == 0:
+            report = " ".join(f"{n} {sum(each[n] for each in reported) / len(reported):.3f}" for n in reported[0])
+            print(f"step {run.step} {run.elapsed / 60:.1f} min {report} rate {rate:.1e} {spent:.2f} s/step", flush=True)
+            reported.clear()
+        if now - saved > 300:
+            run.validate(held_out)
+            run.save(checkpoint)
+            last = saved = time.monotonic()
+    run.validate(held_out)
+    run.save(checkpoint)
 
 
-@torch.no_grad()
-def _validate(model: DualAR, batches: list[Batch], recipe: DualARRecipe, device: str) -> None:
-    model.eval()
-    rows = []
-    for batch in batches:
-        with bf16_autocast(device):
-            losses = losses_of(model, batch.to(device), recipe, training=False)
-        rows.append([float(v) for v in losses.values()])
-    means = torch.tensor(rows).mean(0).tolist()
-    print("held out " + " ".join(f"{n} {m:.3f}" for n, m in zip(losses, means, strict=True)), flush=True)
-    model.train()
-
-
-def _save(path: Path, model: DualAR, optimiser: torch.optim.Optimizer, step: int, elapsed: float, origin: str) -> None:
-    """Save a checkpoint atomically."""
-    state = {"model": model.state_dict(), "optimiser": optimiser.state_dict()}
-    with replaced(path) as unfinished:
-        torch.save(state | {"step": step, "elapsed": elapsed, "origin": origin}, unfinished)
+def _corpus(codes: Path) -> CodedCorpus:
+    """Load a corpus. Raises TrainingError for one that is too small."""
+    corpus = CodedCorpus.load(codes)
+    for part, utterances in {"training": corpus.train, "held-out": corpus.held_out}.items():
+        if not fit_for_conversations(utterances):
+            raise TrainingError(
+                f"No speaker has {LEAST_UTTERANCES} {part} utterances in {codes}, the fewest that conversations are "
+                "made of."
+            )
+    return corpus
 
 
 def main() -> None:
