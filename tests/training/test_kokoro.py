@@ -56,7 +56,7 @@ def test_kokoro_speaks_with_expected_pitch_and_aligned_phones(renderer: synthesi
     ]
     assert len(loud) == 3
     assert min(loud) > 3 * max(vowels)
-    other = renderer._phones("Nothing of all that was in the sentence before.")
+    other = renderer.lexicon.phone_list("Nothing of all that was in the sentence before.")
     assert Aligner().segments(item.samples.astype(np.float32) / 32768, SAMPLE_RATE, other) == []
 
 

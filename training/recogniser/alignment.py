@@ -1,7 +1,6 @@
 """Forced alignment of known phones by the phone recogniser (CTC segmentation, Kürzinger et al., 2020)."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,8 +17,8 @@ _MIN_LOG_PROB = -2.5  # mean log-probability of the phones below which the speec
 class Aligner:
     """Aligner of phones for teachers that do not report phone times."""
 
-    def __init__(self, weights: Path = WEIGHTS) -> None:
-        self._model, self._mel = Recogniser.load(weights), LogMel()
+    def __init__(self) -> None:
+        self._model, self._mel = Recogniser.load(WEIGHTS), LogMel()
 
     @torch.inference_mode()
     def segments(self, samples: NDArray[np.float32], sample_rate: int, phones: list[str]) -> list[tuple[str, float]]:

@@ -16,6 +16,8 @@ from engine.text.english.pronunciation import Lexicon
 from training.work import TrainingError
 
 FORTUNES = Path("/usr/share/games/fortunes")
+_FORTUNES = 0.4  # of the training sentences
+_HELD_OUT = 40  # one sentence in this many
 _NOT_PROSE = {"ascii-art", "art", "perl", "startrek", "drugs", "ethnic", "knghtbrd", "tao", "songs-poems"}
 
 
@@ -178,10 +180,10 @@ _SLOT = re.compile(r"\{(\w)\}")
 _DIALOGUE = re.compile(r"(?<=[.!?])\s+|;|:| -- |\"|\(|\)")
 
 
-def is_held_out(text: str, *, one_in: int = 40) -> bool:
-    """Return whether a sentence is held out for testing: about one in `one_in`, by the hash of its letters."""
+def is_held_out(text: str) -> bool:
+    """Return whether a sentence is held out for testing: about one in 40, by the hash of its letters."""
     letters = re.sub(r"[^a-z]", "", text.lower())
-    return hashlib.sha256(letters.encode()).digest()[0:2] < (65536 // one_in).to_bytes(2, "big")
+    return hashlib.sha256(letters.encode()).digest()[0:2] < (65536 // _HELD_OUT).to_bytes(2, "big")
 
 
 def template_sentences(seed: int) -> Iterator[str]:
@@ -260,7 +262,7 @@ def held_out_sentences(known: Lexicon, templates: int = 120, fortunes: int = 80)
     return [*chosen, *quoted[:fortunes]]
 
 
-def training_sentences(seed: int, known: Lexicon, *, fortune_share: float = 0.4) -> Iterator[str]:
+def training_sentences(seed: int, known: Lexicon) -> Iterator[str]:
     """Yield training sentences endlessly, none held out. Fortunes repeat once all have been used."""
     rng = random.Random(f"training {seed}")
     templates = (sentence for sentence in template_sentences(seed + 1) if not is_held_out(sentence))
@@ -268,7 +270,7 @@ def training_sentences(seed: int, known: Lexicon, *, fortune_share: float = 0.4)
     rng.shuffle(quoted)
     position = 0
     while True:
-        if rng.random() < fortune_share:
+        if rng.random() < _FORTUNES:
             yield quoted[position % len(quoted)]
             position += 1
         else:

@@ -8,7 +8,7 @@ played faster or slower; the others are warped to the pitches of most people, wh
 import math
 import random
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 Engine = Literal["flite", "festival", "espeak", "kokoro"]
@@ -69,9 +69,6 @@ class Speaker:
     setting: int
     hertz: float
     held_out: bool
-
-    def to_json(self) -> dict[str, object]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property, partial
 from pathlib import Path
@@ -198,8 +198,8 @@ def trimmed(samples: np.ndarray, threshold: float = 150.0) -> tuple[np.ndarray, 
 class CorpusRenderer:
     """The synthesizers, and the lexicon of their phones. One per process."""
 
-    def __init__(self, lexicon: Path = LEXICON) -> None:
-        self.lexicon = Lexicon.load(lexicon)
+    def __init__(self) -> None:
+        self.lexicon = Lexicon.load(LEXICON)
         self._flite, self._festival, self._espeak = Flite(), Festival(), Espeak()
 
     @cached_property
@@ -226,7 +226,7 @@ class CorpusRenderer:
             elif job.speaker.engine == "flite":
                 yield job, self._flite.say(job.text, voice)
             elif job.speaker.engine == "kokoro":
-                yield job, self._kokoro.say(job.text, voice, self._phones(job.text), job.speaker.tempo)
+                yield job, self._kokoro.say(job.text, voice, self.lexicon.phone_list(job.text), job.speaker.tempo)
             else:
                 accent = "en-us" if rng.random() < 0.9 else "en-gb-x-rp"
                 yield (
@@ -236,9 +236,6 @@ class CorpusRenderer:
         for voice, batch in batches.items():
             for part in (batch[at : at + _BATCH] for at in range(0, len(batch), _BATCH)):
                 yield from zip(part, self._festival.say_all([job.text for job in part], voice), strict=True)
-
-    def _phones(self, text: str) -> list[str]:
-        return self.lexicon.phone_list(text)
 
     def _finished(self, job: Job, utterance: SynthesizedUtterance, tempo: float) -> Rendered | None:
         tokens = self.lexicon.phones(job.text).split()
@@ -341,7 +338,7 @@ def synthesize(work: Path, spec: CorpusSpec, seed: int, workers: int) -> None:
     """Make the test shard and the training speech under `work/data`, in parallel processes."""
     folder = work.expanduser() / "data"
     folder.mkdir(parents=True, exist_ok=True)
-    everyone = [speaker.to_json() for speaker in (*speakers(), *sample_speakers())]
+    everyone = [asdict(speaker) for speaker in (*speakers(), *sample_speakers())]
     (folder / "speakers.json").write_text(json.dumps(everyone, indent=1), encoding="utf-8")
     render = partial(write_shard, folder=folder, seed=seed, spec=spec)
     began, total = time.monotonic(), 0.0
