@@ -318,10 +318,10 @@ def _url(url_or_path: str | Path) -> URL:
 
 
 def _open_postgresql(url: URL) -> Engine:
+    # Prepared statements have names, which poolers of transactions, such as PgBouncer, do not keep apart.
+    settings = {"client_encoding": "utf8", "prepare_threshold": None, **_timeouts(url)}
     try:
-        engine = create_engine(
-            url, pool_pre_ping=True, hide_parameters=True, connect_args={"client_encoding": "utf8", **_timeouts(url)}
-        )
+        engine = create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=settings)
     except ModuleNotFoundError as error:
         raise DatabaseUnavailable("database.no_driver") from error
     with engine.begin() as connection:

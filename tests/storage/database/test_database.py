@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, make_url
+from sqlalchemy import create_engine, make_url, text
 
 from engine.errors import DatabaseUnavailable
 from storage import Storage
@@ -233,6 +233,15 @@ def test_connections_to_postgresql_have_timeouts_unless_the_user_sets_them(
     assert found["keepalives_count"] == "3"
     monkeypatch.setenv("PGCONNECT_TIMEOUT", "4")
     assert parameters(postgresql)["connect_timeout"] == "4"
+
+
+def test_statements_have_no_names_on_postgresql(postgresql: str) -> None:
+    """A pooler such as PgBouncer may run each transaction on another of the server's connections, or give one to
+    several clients, whose names would be missing or taken."""
+    with closing(Database.open(postgresql, busy_timeout=1.0)) as database:
+        for _ in range(10):  # the driver names a statement that it has seen five times
+            with database.write() as session:
+                assert session.execute(text("SELECT count(*) FROM pg_prepared_statements")).scalar_one() == 0
 
 
 def test_check_finds_a_damaged_or_replaced_file(tmp_path: Path) -> None:
