@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from collections import OrderedDict
@@ -26,6 +27,8 @@ Result = TypeVar("Result")
 CACHE_BYTES = 64 << 20  # of the most recently read objects
 _CREDENTIALS = re.compile(r"://[^/@]*@")
 _FAILURES = 5  # in a row, after which no further object is deleted
+# By default, botocore adds checksums in a form that some S3-compatible stores refuse, such as Oracle's and Alibaba's.
+os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,11 @@ class ObjectStore:
             if self._is_local:
                 durable_files.write(Path(path), data)
                 return
-            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
-            self._files.pipe_file(path, data)
+            try:
+                self._files.pipe_file(path, data)
+            except FileNotFoundError:  # in S3 the bucket is missing: s3fs looks for it, or creates it, in `makedirs`
+                self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+                self._files.pipe_file(path, data)
 
         self._translated(write)
 
