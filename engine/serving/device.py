@@ -14,6 +14,7 @@ import torch
 from platformdirs import user_cache_path
 
 from engine.errors import DeviceUnavailable, first_line
+from engine.serving.host import container_cores
 
 log = logging.getLogger(__name__)
 
@@ -184,5 +185,7 @@ def share_cores(device: torch.device, *, small: bool) -> None:
 
 @cache
 def _cores() -> int:
-    """Return torch's number of threads when the first model was loaded; later models divide the same number."""
-    return torch.get_num_threads()
+    """Return torch's number of threads when the first model was loaded, or as many cores as the container may use, if
+    that is less; later models divide the same number.
+    """
+    return min(torch.get_num_threads(), container_cores() or sys.maxsize)

@@ -22,7 +22,7 @@ from engine.models.quantization import QUANTIZED, Precision, StackName, layouts
 from engine.serving.batch_decoder import ROWS_PER_SLOT, activation_bytes, decoding_bytes
 from engine.serving.clips.clip_encoder import ENCODE_SECONDS
 from engine.serving.device import capture_lock
-from engine.serving.host_memory import free_host_memory
+from engine.serving.host import free_host_memory
 from engine.serving.runner.slots import GPU_PREFILL_CHUNK
 
 SHORTEST = 2048  # positions: a clip of half a minute and a minute of speech

@@ -87,6 +87,7 @@ def test_share_cores_sets_threads_by_model_size(monkeypatch: pytest.MonkeyPatch)
     threads = [8]
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads[-1])
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    monkeypatch.setattr(module, "container_cores", lambda: None)
     module._cores.cache_clear()
     try:
         for small in (False, True, False, False):
@@ -95,6 +96,19 @@ def test_share_cores_sets_threads_by_model_size(monkeypatch: pytest.MonkeyPatch)
     finally:
         module._cores.cache_clear()
     assert threads == [8, 4, 1, 4, 4]
+
+
+def test_share_cores_stays_within_the_containers_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch counts the cores of the machine: more threads than the container's time allows wait for each other."""
+    threads: list[int] = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    for limit in (6, 1, 100):
+        monkeypatch.setattr(module, "container_cores", lambda limit=limit: limit)
+        module._cores.cache_clear()
+        share_cores(CPU, small=False)
+    module._cores.cache_clear()
+    assert threads == [3, 1, 32]
 
 
 def test_device_that_refuses_all_work_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,9 @@
-"""Memory of the machine that this process can still use."""
+"""Memory and cores of the machine that this process can use."""
 
 from contextlib import suppress
 from pathlib import Path
+
+_CONTAINER = "sys/fs/cgroup"
 
 
 def free_host_memory(root: Path = Path("/")) -> int | None:
@@ -10,8 +12,19 @@ def free_host_memory(root: Path = Path("/")) -> int | None:
 
     root: folder of `proc` and `sys`.
     """
-    found = (_of_machine(root / "proc/meminfo"), _of_container(root / "sys/fs/cgroup"))
+    found = (_of_machine(root / "proc/meminfo"), _of_container(root / _CONTAINER))
     return min((free for free in found if free is not None), default=None)
+
+
+def container_cores(root: Path = Path("/")) -> int | None:
+    """Return the number of cores whose time a container (cgroup v2) may use, at least 1; None if it has no such limit.
+
+    Such a limit, as of `docker run --cpus`, does not change the number of cores that programs see. root: of `sys`.
+    """
+    with suppress(OSError, ValueError):  # of `max`: no limit
+        time, period = map(int, (root / _CONTAINER / "cpu.max").read_text().split())
+        return max(1, time // period)
+    return None
 
 
 def _of_machine(path: Path) -> int | None:

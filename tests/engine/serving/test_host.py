@@ -1,8 +1,10 @@
-"""Free memory of a machine and of a container."""
+"""Free memory of a machine and of a container, and the cores of a container."""
 
 from pathlib import Path
 
-from engine.serving.host_memory import free_host_memory
+import pytest
+
+from engine.serving.host import container_cores, free_host_memory
 
 MEMINFO = "MemTotal:       16384 kB\nMemFree:         1024 kB\nMemAvailable:    8192 kB\nHugePages_Total:       0\n"
 MEGABYTE = 1 << 20
@@ -32,3 +34,15 @@ def test_free_memory_is_that_of_the_machine_within_the_containers_limit(tmp_path
 def test_unreadable_figures_are_no_limit(tmp_path: Path) -> None:
     write(tmp_path, meminfo="MemAvailable: much\n", max="\n", current="1\n")
     assert free_host_memory(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("limit", "cores"),
+    [("200000 100000\n", 2), ("765000 100000\n", 7), ("50000 100000\n", 1), ("max 100000\n", None), ("\n", None)],
+)
+def test_cores_are_those_of_the_containers_limit(limit: str, cores: int | None, tmp_path: Path) -> None:
+    assert container_cores(tmp_path) is None
+    path = tmp_path / "sys/fs/cgroup/cpu.max"
+    path.parent.mkdir(parents=True)
+    path.write_text(limit)
+    assert container_cores(tmp_path) == cores
