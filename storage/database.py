@@ -269,7 +269,8 @@ class Database:
 
     @contextlib.contextmanager
     def _transaction(self, engine: Engine) -> Iterator[Session]:
-        with self._translated(), self._session(engine) as session, session.begin():
+        alone = self._maintenance.only_writer() if self._maintenance else contextlib.nullcontext()
+        with alone, self._translated(), self._session(engine) as session, session.begin():
             yield session
 
     def _session(self, engine: Engine) -> Session:

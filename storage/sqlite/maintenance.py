@@ -38,7 +38,21 @@ class Maintenance:
         self._path = Path(url.database or "")
         self._file = _file_id(self._path)
         self._reserve = DiskReserve(self._path)
-        self._overwriting = threading.Lock()
+        self._busy_timeout, self._writer = busy_timeout, threading.Lock()
+
+    @contextlib.contextmanager
+    def only_writer(self) -> Iterator[None]:
+        """Keep other threads from writing and from emptying the log. Raises DatabaseUnavailable.
+
+        SQLite before 3.51.3 can lose what is committed while another thread begins to copy the log into the file, also
+        at a commit of its own (https://sqlite.org/wal.html#walresetbug).
+        """
+        if not self._writer.acquire(timeout=self._busy_timeout):
+            raise DatabaseUnavailable("database.busy", detail=f"{self._path}: Another thread writes for too long.")
+        try:
+            yield
+        finally:
+            self._writer.release()
 
     def check(self) -> None:
         """Check that the path still names the opened file, and read each table's first page on a new connection, which
@@ -54,15 +68,15 @@ class Maintenance:
     def overwrite(self) -> None:
         """Overwrite deleted and replaced data in the file and its log, unless readers prevent it."""
         try:
-            with self._overwriting:
+            with self.only_writer():
                 if erasure.pending(self._erasing) and not erasure.overwrite(self._erasing):
                     log.info("The library is in use: what was deleted will be overwritten later.")
-        except _FAILURES as error:
+        except (*_FAILURES, DatabaseUnavailable) as error:
             log.warning("What was deleted could not be overwritten yet: %s.", reason_of(error))
 
     def truncate_log(self) -> None:
         """Empty the write-ahead log, as far as readers permit."""
-        with contextlib.suppress(*_FAILURES):
+        with contextlib.suppress(*_FAILURES, DatabaseUnavailable), self.only_writer():
             erasure.truncate_log(self._erasing)
 
     def make_reserve(self) -> None:

@@ -7,9 +7,11 @@ from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 from sqlalchemy.orm import Session
 
 from engine.errors import DatabaseUnavailable, NameTaken, OwnerDeleted, VoiceNotFound
@@ -21,6 +23,7 @@ from storage.pronunciations import Pronunciation
 from storage.repositories import owner_deletions, takes
 from storage.repositories.voices import voices
 from storage.repositories.voices.voices import VoiceRecord
+from storage.sqlite import erasure
 from tests.storage.making import (
     count_rows,
     inserts_together,
@@ -243,3 +246,25 @@ def test_concurrent_opening_of_an_empty_database(empty_url: str) -> None:
     assert [len(storage.voices.list()) for storage in storages] == [6] * 6
     for storage in storages:
         storage.close()
+
+
+def test_log_is_not_emptied_while_another_thread_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite before 3.51.3 can lose what is committed meanwhile (https://sqlite.org/wal.html#walresetbug)."""
+    monkeypatch.setattr(erasure, "READERS_TIMEOUT", 0.05)
+    statements: list[str] = []
+
+    def trace(connection: Any, _: object) -> None:
+        connection.set_trace_callback(statements.append)
+
+    path = tmp_path / "voices.sqlite"
+    with closing(Database.open(path, busy_timeout=0.05)) as database, ThreadPoolExecutor(1) as pool:
+        database.delete(lambda session: None, now=False)
+        event.listen(Engine, "connect", trace)
+        try:
+            with database.write():
+                pool.submit(database.maintain).result()
+            assert not [each for each in statements if "wal_checkpoint" in each]
+            database.maintain()
+            assert [each for each in statements if "wal_checkpoint" in each]
+        finally:
+            event.remove(Engine, "connect", trace)
