@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import URL, Engine, create_engine, func, make_url, select
+from sqlalchemy import URL, Engine, ExceptionContext, create_engine, event, func, make_url, select
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -26,7 +26,7 @@ from sqlalchemy.orm import Session
 
 from engine.errors import DatabaseUnavailable, DiskFull
 from storage import migrations
-from storage.database_errors import damaged, unavailable
+from storage.database_errors import READ_ONLY, damaged, sqlstate, unavailable
 from storage.object_store import ObjectStore, StoredSound, info_of
 from storage.repositories import stored_objects
 from storage.sqlite import erasure
@@ -325,6 +325,7 @@ def _open_postgresql(url: URL) -> Engine:
         engine = create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=settings)
     except ModuleNotFoundError as error:
         raise DatabaseUnavailable("database.no_driver") from error
+    event.listen(engine, "handle_error", _replace_connections_to_a_standby)
     with engine.begin() as connection:
         encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
         if encoding != "UTF8":
@@ -332,6 +333,11 @@ def _open_postgresql(url: URL) -> Engine:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
         migrations.upgrade(connection)
     return engine
+
+
+def _replace_connections_to_a_standby(error: ExceptionContext) -> None:
+    """Take the pool's connections for lost if the server has become a standby, which answers, but refuses to write."""
+    error.is_disconnect |= sqlstate(error.original_exception) == READ_ONLY
 
 
 def _timeouts(url: URL) -> dict[str, int]:

@@ -22,6 +22,7 @@ _SQLITE = {
     sqlite3.SQLITE_PERM: "database.unusable",
     sqlite3.SQLITE_IOERR: "database.disk_error",
 }
+READ_ONLY = "25006"  # PostgreSQL's code of a change that a standby refuses
 _POSTGRESQL_DISK_FULL = "53100"
 _POSTGRESQL_TABLE_EXISTS = "42P07"  # only when a library is created
 # Classes of PostgreSQL's codes.
@@ -50,10 +51,10 @@ def code_of(error: BaseException | None) -> int | None:
 
 
 def _disk_full(cause: BaseException) -> bool:
-    return code_of(cause) == sqlite3.SQLITE_FULL or _sqlstate(cause) == _POSTGRESQL_DISK_FULL
+    return code_of(cause) == sqlite3.SQLITE_FULL or sqlstate(cause) == _POSTGRESQL_DISK_FULL
 
 
-def _sqlstate(cause: BaseException) -> str:
+def sqlstate(cause: BaseException) -> str:
     """Return PostgreSQL's code of an error; empty for other errors and a lost connection."""
     return getattr(cause, "sqlstate", None) or ""
 
@@ -65,11 +66,11 @@ def _key(cause: BaseException) -> str:
         # For text that is not UTF-8 the driver sets no code.
         code = code_of(cause)
         return "database.damaged" if code is None else _SQLITE.get(code, "database.error")
-    if _sqlstate(cause) == _POSTGRESQL_TABLE_EXISTS:
+    if sqlstate(cause) == _POSTGRESQL_TABLE_EXISTS:
         return "database.other_program"
-    if _sqlstate(cause).startswith(_POSTGRESQL_CONSTRAINTS):
+    if sqlstate(cause).startswith(_POSTGRESQL_CONSTRAINTS):
         return "database.error"
-    return "database.busy" if _sqlstate(cause).startswith(_POSTGRESQL_ROLLBACK) else "database.no_answer"
+    return "database.busy" if sqlstate(cause).startswith(_POSTGRESQL_ROLLBACK) else "database.no_answer"
 
 
 def reason_of(error: BaseException) -> str:

@@ -244,6 +244,18 @@ def test_statements_have_no_names_on_postgresql(postgresql: str) -> None:
                 assert session.execute(text("SELECT count(*) FROM pg_prepared_statements")).scalar_one() == 0
 
 
+def test_connections_to_a_server_that_has_become_a_standby_are_replaced(postgresql: str) -> None:
+    """After a failover, a name stands for another server, while the pool's connections reach the old one."""
+    with closing(Database.open(postgresql, busy_timeout=1.0)) as database:
+        with database.write() as session:
+            session.execute(text("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"))
+        change = text("UPDATE reprise_version SET version_num = version_num")
+        with pytest.raises(DatabaseUnavailable), database.write() as session:
+            session.execute(change)
+        with database.write() as session:
+            session.execute(change)
+
+
 def test_check_finds_a_damaged_or_replaced_file(tmp_path: Path) -> None:
     """Connections keep pages and the opened file, so that other calls may not notice for hours."""
     path = tmp_path / "voices.sqlite"
