@@ -11,6 +11,7 @@ BUNDLED = Path(__file__).resolve().parents[2] / "assets" / "bundled"
 LoadingProgress = Callable[[str, float], None]
 """Called while a release is downloaded and loaded, with a description and the finished share, 0 to 1."""
 
+ANSWER_SECONDS = 10.0  # for the Hub to answer whether a release that is on this machine has changed
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = [
     "*.json",
@@ -85,12 +86,14 @@ def _download(repo: str, progress: LoadingProgress | None) -> Path:
     from huggingface_hub import errors as hub
     from huggingface_hub import snapshot_download
 
+    token = os.environ.get("HF_TOKEN") or None
     try:
         return Path(
             snapshot_download(
                 repo,
                 allow_patterns=_HUB_FILES,
-                token=os.environ.get("HF_TOKEN") or None,
+                token=token,
+                local_files_only=known_release(repo) is not None and not _hub_answers(repo, token),
                 tqdm_class=_progress_bar(progress) if progress else None,
             )
         )
@@ -100,6 +103,20 @@ def _download(repo: str, progress: LoadingProgress | None) -> Path:
         raise ReleaseNotFound("release.no_repository", repo=repo) from error
     except (hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled, _client_error(), OSError) as error:
         raise ReleaseIncomplete("release.not_downloaded", repo=repo) from error
+
+
+def _hub_answers(repo: str, token: str | None) -> bool:
+    """Return whether the Hub answers in time. `snapshot_download` would wait for ever, also if nothing is missing."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        HfApi().model_info(repo, token=token, timeout=ANSWER_SECONDS)
+    except HfHubHTTPError:  # an answer
+        return True
+    except (_client_error(), OSError):
+        return False
+    return True
 
 
 def _client_error() -> type[Exception]:

@@ -1,5 +1,6 @@
 """Releases are found in folders and on the Hub, and failures raise errors with readable messages."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from engine.errors import ReleaseForbidden, ReleaseIncomplete, ReleaseNotFound
 from engine.families.registry import notice_of
+from engine.release import hub
 from engine.release.hub import find_release, known_release
 
 
@@ -80,6 +82,26 @@ def test_lost_connection_is_a_release_error(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
     with pytest.raises(ReleaseIncomplete, match="network"):
         find_release("someone/something")
+
+
+def test_downloaded_release_does_not_wait_for_a_hub_without_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a firewall that drops packets."""
+    from huggingface_hub import constants
+
+    commit = "a" * 40
+    known = tmp_path / "models--someone--something"
+    (known / "refs").mkdir(parents=True)
+    (known / "refs/main").write_text(commit)
+    (known / "snapshots" / commit).mkdir(parents=True)
+    (known / "snapshots" / commit / "config.json").write_text("{}")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(hub, "ANSWER_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        assert find_release("someone/something") == known / "snapshots" / commit
 
 
 def every_subclass(kind: type) -> Iterator[type]:
