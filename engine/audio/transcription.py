@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import threading
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -161,6 +161,11 @@ def _model(model: str) -> Any:
     """Load a model on the CPU, in int8 where the CPU computes in it.
 
     On a GPU, CTranslate2 needs CUDA 12's cuBLAS while torch installs that of CUDA 13 (SYSTRAN/faster-whisper#1431), and
-    its memory would be no part of the engine's plan.
+    its memory would be no part of the engine's plan. The Hub, whose answer is waited for without end, is asked only for
+    a model that is not here.
     """
-    return importlib.import_module("faster_whisper").WhisperModel(model, device="cpu", compute_type="auto")
+    load = partial(importlib.import_module("faster_whisper").WhisperModel, model, device="cpu", compute_type="auto")
+    try:
+        return load(local_files_only=True)
+    except Exception:  # the package has no error class for a model of which nothing, or not everything, is here
+        return load()

@@ -33,8 +33,16 @@ class FakeWhisper:
     languages: ClassVar[list[str | None]] = []
     prompts: ClassVar[list[str | None]] = []
     devices: ClassVar[list[str]] = []
+    downloaded: ClassVar[set[str]] = set()
+    downloads: ClassVar[list[str]] = []
 
-    def __init__(self, name: str, *, device: str = "auto", compute_type: str = "default") -> None:
+    def __init__(
+        self, name: str, *, device: str = "auto", compute_type: str = "default", local_files_only: bool = False
+    ) -> None:
+        if local_files_only and name not in FakeWhisper.downloaded:
+            raise FileNotFoundError(name)
+        if not local_files_only:
+            FakeWhisper.downloads.append(name)
         FakeWhisper.made += 1
         FakeWhisper.devices.append(device)
         if name not in module.MODELS:
@@ -92,6 +100,15 @@ def test_models_run_on_the_cpu_beside_an_engine_on_a_gpu(whisper: ModuleType) ->
     FakeWhisper.devices.clear()
     transcribe(CLIP)
     assert FakeWhisper.devices == ["cpu"]
+
+
+def test_hub_is_asked_only_for_a_model_that_is_not_here(whisper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is waited for without end, as behind a firewall that drops packets."""
+    monkeypatch.setattr(FakeWhisper, "downloads", [])
+    monkeypatch.setattr(FakeWhisper, "downloaded", {"tiny"})
+    for model in ("tiny", "base"):
+        transcribe(CLIP, model)
+    assert FakeWhisper.downloads == ["base"]
 
 
 def test_transcription_failure_has_a_one_line_message(whisper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
