@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, inspect
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from engine.errors import DatabaseUnavailable
@@ -37,9 +37,14 @@ def open_file(url: URL, busy_timeout: float) -> Engine:
     _prepare(path)
     # Migrations may copy a table and drop the old one, which would delete referring rows if foreign keys were on.
     migrating = connect(url, busy_timeout, "foreign_keys = OFF", f"page_size = {PAGE_SIZE}", keep=False)
-    with migrating.connect() as connection:
-        _refuse_foreign(connection, path)
-        migrations.refuse_newer(connection)
+    try:
+        with migrating.connect() as connection:
+            _refuse_foreign(connection, path)
+            migrations.refuse_newer(connection)
+    except DatabaseError as error:
+        if code_of(error.orig) == sqlite3.SQLITE_NOTADB and not _is_database(path):
+            raise DatabaseUnavailable("database.other_kind", detail=str(path)) from error
+        raise
     _enable_wal(migrating, busy_timeout)
     with migrating.execution_options(writes=True).begin() as connection:
         migrations.upgrade(connection)
@@ -80,15 +85,21 @@ def _set(connection: DBAPIConnection, pragmas: Sequence[str]) -> None:
 
 
 def _prepare(path: Path) -> None:
-    """Create a file that only its user can read, or check that it is a SQLite file. SQLite's logs get its mode."""
+    """Create a file that only its user can read, if there is none. SQLite's logs get its mode."""
     for each in (path, *(path.with_name(path.name + suffix) for suffix in SIDE_FILES)):
         _refuse_special(each)
     _make(path)
+    if path.stat().st_size == 1:  # SQLite takes a file of one byte for an empty database
+        raise DatabaseUnavailable("database.other_kind", detail=str(path))
+
+
+def _is_database(path: Path) -> bool:
+    """Whether a file that SQLite cannot read is a damaged database. Not for others: SQLite's locks on a file end when
+    its process closes any descriptor of it.
+    """
     # O_NONBLOCK: if the path has become a pipe since, this does not wait for its other end.
     with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:  # noqa: PTH123
-        start = file.read(len(_MAGIC))
-    if start not in (b"", _MAGIC):
-        raise DatabaseUnavailable("database.other_kind", detail=str(path))
+        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def _refuse_special(path: Path) -> None:

@@ -1,5 +1,7 @@
 """Concurrent threads, and several libraries open on one database, as in several processes."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,6 +26,7 @@ from storage.repositories import owner_deletions, takes
 from storage.repositories.voices import voices
 from storage.repositories.voices.voices import VoiceRecord
 from storage.sqlite import erasure
+from tests.paths import ROOT
 from tests.storage.making import (
     count_rows,
     inserts_together,
@@ -246,6 +249,24 @@ def test_concurrent_opening_of_an_empty_database(empty_url: str) -> None:
     assert [len(storage.voices.list()) for storage in storages] == [6] * 6
     for storage in storages:
         storage.close()
+
+
+def test_library_opened_twice_in_a_process_stays_locked(tmp_path: Path) -> None:
+    """A process that closes any descriptor of a file loses its locks on it; another one would then delete the log."""
+    path = tmp_path / "voices.sqlite"
+    script = f"from storage import Storage; print(len(Storage.open({str(path)!r}).voices.list()))"
+
+    def count_elsewhere() -> int:
+        done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True)
+        return int(done.stdout)
+
+    with open_voices(path) as library:
+        library.add(voice("Ada"))
+        with open_voices(path):
+            pass
+        assert count_elsewhere() == 1
+        library.add(voice("Ben"))
+        assert count_elsewhere() == 2
 
 
 def test_log_is_not_emptied_while_another_thread_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
