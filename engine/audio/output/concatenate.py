@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import BinaryIO, Literal
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.audio.output.encode import CODINGS, RATES, supported_rate, to_int16
 from engine.audio.output.mastering import loudness_of
-from engine.audio.output.tags import Tags, set_tags
+from engine.audio.output.tags import Tags, new_sound_file
 from engine.audio.output.tempo import change_tempo
 from engine.audio.resample import resample
 from engine.errors import InvalidInput, InvalidOption
@@ -39,7 +38,7 @@ class TakeAudio:
 
 
 def concatenate_takes(
-    file: BinaryIO | Path,
+    file: BinaryIO,
     takes: Iterable[TakeAudio],
     format: FileFormat,
     tags: Tags | None = None,
@@ -54,7 +53,7 @@ def concatenate_takes(
     read, the file keeps the previous ones.
 
     Args:
-        file: a path, or a file open for writing, reading and seeking.
+        file: open for writing, reading and seeking.
         tags: tags of the file (`engine.audio.output.tags`).
         rates: supported sampling rates in Hz, all if empty; by default those of the format.
     Raises InvalidOption for an unknown format, InvalidInput if there are no takes or one is damaged.
@@ -68,10 +67,7 @@ def concatenate_takes(
             with _opened(take.audio) as sound:
                 if not rate:
                     rate = supported_rate(sound.samplerate, RATES.get(format, ()) if rates is None else rates)
-                    out = stack.enter_context(
-                        soundfile.SoundFile(file, "w", rate, channels=1, format=container, subtype=coding)
-                    )
-                    set_tags(out, tags or {})
+                    out = stack.enter_context(new_sound_file(file, rate, container, coding, tags or {}))
                 for block in chain(_silence(round(pause * rate)), _blocks(sound, rate, take.speed)):
                     out.write(_amplified(block, take.gain))
                     length += len(block)

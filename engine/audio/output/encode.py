@@ -4,11 +4,10 @@ import io
 from typing import Literal
 
 import numpy as np
-import soundfile
 import torch
 from numpy.typing import NDArray
 
-from engine.audio.output.tags import Tags, set_tags
+from engine.audio.output.tags import Tags, new_sound_file
 from engine.audio.resample import resample
 from engine.errors import InvalidOption
 
@@ -51,8 +50,7 @@ def encode_audio(
         samples = resample(torch.from_numpy(_bounded(samples)), sample_rate, rate).numpy()
     container, coding = CODINGS[format]
     file = io.BytesIO()
-    with soundfile.SoundFile(file, "w", rate, channels=1, format=container, subtype=coding) as out:
-        set_tags(out, tags or {})
+    with new_sound_file(file, rate, container, coding, tags or {}) as out:
         out.write(to_int16(samples))
     return file.getvalue()
 

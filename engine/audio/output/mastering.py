@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.audio.output.encode import CODINGS, RATES, supported_rate, wav_bytes
 from engine.audio.output.frames import FilterGraph, to_frame
-from engine.audio.output.tags import Tags, set_tags
+from engine.audio.output.tags import Tags, new_sound_file
 
 # LUFS: podcasts; audiobooks, which have an RMS of -23 to -18 dB for ACX; broadcasting.
 LOUDNESS = (-16.0, -20.0, -23.0)
@@ -58,8 +58,7 @@ def master(
         gain, loudness = _gain(sound, lufs, ceiling)
         rate = supported_rate(sound.samplerate, RATES.get(format, ()))
         assert rate == sound.samplerate, "the source has a supported rate"
-        with soundfile.SoundFile(file, "w", rate, channels=1, format=container, subtype=coding) as out:
-            set_tags(out, tags or {})
+        with new_sound_file(file, rate, container, coding, tags or {}) as out:
             for block in _limited(sound, gain, ceiling):
                 out.write(block)
     return loudness

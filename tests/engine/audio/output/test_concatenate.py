@@ -24,7 +24,8 @@ def test_lossless_file_equals_takes_and_silence(format: FileFormat, tmp_path: Pa
     first, second = tone(0.5), tone(0.25, hertz=880.0)
     path = tmp_path / "script"
     takes = [TakeAudio(encode_audio(first, RATE, "flac"), 0.1), TakeAudio(encode_audio(second, RATE, "flac"), 9.0)]
-    seconds = concatenate_takes(path, takes, format)
+    with path.open("wb+") as file:
+        seconds = concatenate_takes(file, takes, format)
     samples, rate = soundfile.read(path)
     assert rate == RATE
     assert seconds == len(samples) / rate == pytest.approx(0.85, abs=1e-4)
