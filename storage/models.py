@@ -7,6 +7,7 @@ reference_codes    the codes of a reference, for each codec that was used with t
 generations        takes, by the table's first name: spoken texts with voice and settings; they outlive the voice
 generation_audio   the sound of a take, separate so that lists do not read it
 scripts            long texts, each a sequence of cards
+script_covers      the pictures for the audio books of scripts that have one
 script_cards       the cards of a script, in order
 script_runs        runs of processes that are speaking a script
 card_claims        the cards that these runs are speaking
@@ -248,6 +249,18 @@ class ScriptRow(Base):
     created: Mapped[datetime] = mapped_column(UtcDateTime)
     updated: Mapped[datetime] = mapped_column(UtcDateTime)  # of the name or any card
     paragraph_pause: Mapped[float] = mapped_column(Double, server_default="0.6")  # seconds after each paragraph
+    author: Mapped[str] = mapped_column(String(200), server_default="")  # of the text, or empty
+
+
+class CoverRow(Base):
+    """The picture for the audio book of a script."""
+
+    __tablename__ = "script_covers"
+
+    script_id: Mapped[str] = mapped_column(ForeignKey(ScriptRow.id, ondelete="CASCADE"), primary_key=True)
+    mark: Mapped[str] = mapped_column(String(32))  # differs for each picture
+    lead: Mapped[bytes] = _lead()
+    picture: Mapped[bytes] = mapped_column(LargeBinary)  # JPEG
 
 
 class CardRow(Base):

@@ -284,19 +284,18 @@ def create_context(
 
 def create_links(app: AppContext, root_path: str = "", translations: Translations | None = None) -> DownloadLinks:
     """Create the download links for voices, clips, takes and scripts."""
-    from web.downloads.covers import CoverStore
     from web.downloads.links import DownloadLinks
     from web.downloads.scripts import script_producer
     from web.downloads.sounds import clip_producer, take_producer
     from web.downloads.voices import archive_producer, voice_producer
 
-    voices, covers = app.storage.voices, CoverStore()
+    voices = app.storage.voices
     producers = {
         "voice": voice_producer(voices),
         "voices": archive_producer(voices),
         "clip": clip_producer(voices),
         "take": take_producer(app.takes),
-        "script": script_producer(app.storage.scripts, covers),
+        "script": script_producer(app.storage.scripts),
     }
     secret = voices.secret(SIGNING)
-    return DownloadLinks(secret, producers, covers=covers, root_path=root_path, translations=translations)
+    return DownloadLinks(secret, producers, root_path=root_path, translations=translations)

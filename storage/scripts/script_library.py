@@ -49,16 +49,27 @@ class ScriptLibrary:
         new: Iterable[NewCard],
         *,
         voice_id: str | None = None,
+        author: str = "",
+        cover: bytes = b"",
         owner: str = LOCAL,
         deletion_token: str | None = None,
     ) -> ScriptRecord:
         """Create a script of these cards, all in one voice.
 
-        deletion_token: from `Storage.deletion_token`. Raises InvalidName, InvalidInput, VoiceNotFound, OwnerDeleted.
+        author: of the text. cover: a JPEG, or empty. deletion_token: from `Storage.deletion_token`. Raises InvalidName,
+        InvalidInput, VoiceNotFound, OwnerDeleted.
         """
         with self._database.write() as session:
             owner_deletions.refuse_deleted(session=session, owner=owner, before=deletion_token)
-            return scripts.create(session=session, owner=checked_owner(owner), name=name, cards=new, voice_id=voice_id)
+            return scripts.create(
+                session=session,
+                owner=checked_owner(owner),
+                name=name,
+                cards=new,
+                voice_id=voice_id,
+                author=author,
+                cover=cover,
+            )
 
     def list(self, *, owner: str = LOCAL) -> ScriptRecords:
         """Return the owner's scripts, most recently changed first."""
@@ -74,6 +85,21 @@ class ScriptLibrary:
         """Rename a script; names need not be unique. Raises InvalidName."""
         with self._database.replace() as session:
             return scripts.rename(session=session, script_id=script_id, owner=checked_owner(owner), name=name)
+
+    def set_author(self, script_id: str, author: str, *, owner: str = LOCAL) -> ScriptRecord:
+        """Set the author of the text; "" for none. Raises InvalidInput."""
+        with self._database.replace() as session:
+            return scripts.set_author(session=session, script_id=script_id, owner=checked_owner(owner), author=author)
+
+    def cover(self, script_id: str, *, owner: str = LOCAL) -> bytes:
+        """Return the cover of the audio book, a JPEG; empty if there is none."""
+        with self._database.read() as session:
+            return scripts.cover(session=session, script_id=script_id, owner=checked_owner(owner))
+
+    def set_cover(self, script_id: str, picture: bytes, *, owner: str = LOCAL) -> ScriptRecord:
+        """Set the cover of the audio book, a JPEG; an empty one removes it. Raises InvalidInput."""
+        with self._database.replace() as session:
+            return scripts.set_cover(session=session, script_id=script_id, owner=checked_owner(owner), picture=picture)
 
     def set_paragraph_pause(self, script_id: str, seconds: float, *, owner: str = LOCAL) -> ScriptRecord:
         """Set the seconds of silence after each paragraph, 0 to 60; pauses set by hand stay. Raises InvalidInput."""

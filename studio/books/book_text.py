@@ -38,9 +38,11 @@ class BookBlock:
 
 @dataclass
 class BookText:
-    """The text of a book. title: "" if unknown."""
+    """The text of a book. title, author: as in its metadata, "" if there are none. cover: a picture, or empty."""
 
     title: str = ""
+    author: str = ""
+    cover: bytes = b""
     blocks: list[BookBlock] = field(default_factory=list)
     characters: int = 0
 

@@ -38,7 +38,7 @@ def read_docx(path: Path) -> BookText:
     Archive(path).check_sizes()
     try:
         document = docx.Document(str(path))
-        book = BookText(title=_title(document))
+        book = BookText(*_metadata(document))
         for part in _nearest(document.element.body, (_PARAGRAPH, _TABLE)):
             if part.tag == _TABLE:
                 for row in _rows(part):
@@ -51,10 +51,12 @@ def read_docx(path: Path) -> BookText:
     return book
 
 
-def _title(document: Document) -> str:
-    """Return the title in the document's properties. For a document without them, python-docx makes some up."""
+def _metadata(document: Document) -> tuple[str, str]:
+    """Return title and author in the document's properties. For a document without them, python-docx makes some up."""
     kinds = {relation.reltype for relation in document.part.package.rels.values()}
-    return document.core_properties.title if RELATIONSHIP_TYPE.CORE_PROPERTIES in kinds else ""
+    if RELATIONSHIP_TYPE.CORE_PROPERTIES not in kinds:
+        return "", ""
+    return document.core_properties.title, document.core_properties.author
 
 
 def _nearest(element: Any, tags: Collection[str]) -> Iterator[Any]:

@@ -6,6 +6,7 @@ import codecs
 import posixpath
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag
@@ -34,6 +35,7 @@ _RAISED = str.maketrans("0123456789+-\u2212", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻
 _HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _ALL_HEADINGS = frozenset("h1 h2 h3 h4 h5 h6".split())
 _HEADINGS = frozenset({"h1", "h2"})
+_ROLE = "{http://www.idpf.org/2007/opf}role"
 _LEVELS = 2  # of the table of contents, that begin chapters
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 _ENCODING = re.compile(rb"""^\s*<\?xml[^>]*encoding=["']([A-Za-z0-9_.\-]{1,40})["']""")
@@ -60,7 +62,7 @@ def read_epub(path: Path) -> BookText:
     archive = Archive(path)
     package = _package_path(archive)
     root = _xml(archive.read(package))
-    book = BookText(title=_first(root, "title"))
+    book = BookText(_first(root, "title"), _authors(root))
     items = {item.get("id"): item for item in _named(root, "item")}
     spine = [items[ref.get("idref")] for ref in _named(root, "itemref") if ref.get("idref") in items]
     places = [_target(package, item.get("href") or "") for item in spine]
@@ -72,6 +74,7 @@ def read_epub(path: Path) -> BookText:
     titles = _contents(archive, package, items)
     for place in dict.fromkeys(places):
         _read_document(archive.read(place), titles.get(place, {}), book)
+    book.cover = _cover(archive, package, root)
     return book
 
 
@@ -100,6 +103,28 @@ def _named(root: Any, name: str) -> list[Any]:
 
 def _first(root: Any, name: str) -> str:
     return next((" ".join("".join(each.itertext()).split()) for each in _named(root, name)), "")
+
+
+def _authors(root: Any) -> str:
+    """Return the creators of the text; all of them if none is an author, as for a collection that has an editor."""
+    metas = _named(root, "meta")
+    roles = {each.get("refines"): _text(each) for each in metas if each.get("property") == "role"}  # EPUB 3
+    creators = [
+        (_text(each), each.get(_ROLE) or roles.get(f"#{each.get('id')}", "")) for each in _named(root, "creator")
+    ]
+    names = [name for name, role in creators if role in ("", "aut")] or [name for name, _ in creators]
+    return " & ".join(dict.fromkeys(filter(None, (" ".join(name.split()) for name in names))))
+
+
+def _cover(archive: Archive, package: str, root: Any) -> bytes:
+    """Return the picture that the package names as the cover; empty if there is none that can be read."""
+    items = _named(root, "item")
+    ids = {each.get("content") for each in _named(root, "meta") if each.get("name") == "cover"}
+    newer = [item for item in items if "cover-image" in (item.get("properties") or "").split()]  # EPUB 3
+    for item in newer or [item for item in items if item.get("id") in ids]:
+        with suppress(Unreadable):
+            return archive.read(_target(package, item.get("href") or ""))
+    return b""
 
 
 def _target(base: str, href: str) -> str:

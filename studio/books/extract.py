@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import json
 import sys
+from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from studio.books.book_text import BookText, Unreadable, shortened
+from engine.errors import InvalidInput
+from studio.books.book_text import BookText, Unreadable
+from studio.books.covers import make_cover
 from studio.books.docx import read_docx
 from studio.books.epub import read_epub
+from studio.books.metadata import plausible_author, plausible_title
 from studio.books.pdf import read_pdf
 
 MEMORY = 1536 << 20  # bytes
@@ -22,11 +27,16 @@ READERS: dict[str, Callable[[Path], BookText]] = {"epub": read_epub, "docx": rea
 
 
 def main(kind: str, path: str) -> None:
-    """Write the text of a book, or the key of an error sentence, to the standard output."""
+    """Write the text of a book with its metadata, or the key of an error sentence, to the standard output."""
     _bound()
     try:
         book = READERS[kind](Path(path))
-        answer = {"title": shortened(book.title), "blocks": [asdict(block) for block in book.blocks]}
+        answer = {
+            "title": plausible_title(book.title),
+            "author": plausible_author(book.author, may_be_account=kind != "epub"),
+            "cover": b64encode(_cover(book)).decode(),
+            "blocks": [asdict(block) for block in book.blocks],
+        }
     except Unreadable as error:
         answer = {"problem": error.key}
     except MemoryError:
@@ -34,6 +44,12 @@ def main(kind: str, path: str) -> None:
     except Exception:  # the parsers raise many types for malformed files
         answer = {"problem": "books.damaged"}
     sys.stdout.write(json.dumps(answer))
+
+
+def _cover(book: BookText) -> bytes:
+    with suppress(InvalidInput):
+        return make_cover(book.cover)
+    return b""
 
 
 def _bound() -> None:

@@ -33,7 +33,8 @@ def read_pdf(path: Path) -> BookText:
             raise Unreadable("books.encrypted")
         if len(reader.pages) > MAX_PAGES:
             raise Unreadable("books.too_large")
-        title = (reader.metadata.title or "") if reader.metadata else ""
+        metadata = reader.metadata
+        title, author = (metadata.title or "", metadata.author or "") if metadata else ("", "")
         chapters = _chapters(reader)
         pages = [_lines(page.extract_text()) for page in reader.pages]
     except Unreadable:
@@ -44,7 +45,7 @@ def read_pdf(path: Path) -> BookText:
         raise Unreadable("books.encrypted") from error
     if not any(character.isalpha() for page in pages for line in page for character in line):
         raise Unreadable("books.scanned")
-    book = BookText(title=title)
+    book = BookText(title, author)
     _add_pages(book, _without_edges(pages), chapters)
     return book
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +34,11 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Book:
-    """A book as scripts. title: "" if the file has none. scripts: in order, at least one."""
+    """A book as scripts, in order, at least one. title: "" if unknown. cover: a JPEG, or empty."""
 
-    title: str
     scripts: tuple[Script, ...]
+    title: str = ""
+    cover: bytes = b""
 
 
 def book_kind(path: Path) -> BookKind | None:
@@ -80,10 +82,10 @@ def read_book(path: Path, kind: BookKind) -> Book:
     if "problem" in text:
         raise InvalidText(_key(text))
     parts = filter(_has_words, _parts(list(_paragraphs(text["blocks"]))))
-    scripts = tuple(cards_of(Document(tuple(part))) for part in parts)
+    scripts = tuple(cards_of(Document(tuple(part), author=text["author"])) for part in parts)
     if not scripts:
         raise InvalidText("books.no_text")
-    return Book(str(text["title"]), scripts)
+    return Book(scripts, text["title"], b64decode(text["cover"]))
 
 
 def _extracted(path: Path, kind: BookKind) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from engine.text.sentences import Span, sentences
 from engine.text.tags import is_speakable
 from engine.text.timing import speaking_time
 from storage.repositories.folding import fold
-from storage.scripts.limits import MAX_CARD_TEXT, MAX_CARDS
+from storage.scripts.limits import MAX_AUTHOR, MAX_CARD_TEXT, MAX_CARDS, MAX_SCRIPT_NAME
 from studio.script.formats.card_marks import join_lone_marks, read_marks
 from studio.script.formats.decode import checked_text, decode_text
 from studio.script.formats.document import (
@@ -60,12 +60,14 @@ class Script:
 
     cards: at least one; together they have every word except `omitted`, the speakers' names, and times beside them.
     omitted: source text that is not read aloud, such as code and link addresses; it is shown to the author.
-    paragraph_pause: seconds after paragraphs.
+    paragraph_pause: seconds after paragraphs. title, author: as the text names them, or "".
     """
 
     cards: tuple[Card, ...]
     omitted: tuple[str, ...] = ()
     paragraph_pause: float = PARAGRAPH_PAUSE
+    title: str = ""
+    author: str = ""
 
     @property
     def speakers(self) -> tuple[str, ...]:
@@ -100,7 +102,15 @@ def cards_of(document: Document) -> Script:
         raise InvalidText("cards.no_words")
     if len(cards) > MAX_CARDS:
         raise too_many_cards()
-    return Script(cards, tuple(_NO_CHARACTER.sub("", text) for text in document.omitted), document.paragraph_pause)
+    omitted = tuple(_NO_CHARACTER.sub("", text) for text in document.omitted)
+    title, author = (" ".join(_NO_CHARACTER.sub("", text).split()) for text in (document.title, document.author))
+    return Script(
+        cards,
+        omitted,
+        document.paragraph_pause,
+        title=title[:MAX_SCRIPT_NAME].strip(),
+        author=author[:MAX_AUTHOR].strip(),
+    )
 
 
 def _storable(paragraph: Paragraph) -> Paragraph:

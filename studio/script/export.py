@@ -44,7 +44,7 @@ class ScriptExport:
         self._scripts, self._owner, self._lufs = scripts, owner, lufs
         # Writing a file takes minutes, during which cards may be changed and spoken.
         spoken = scripts.spoken(script_id, owner=owner)
-        self._name, self._cards = spoken.script.name, spoken.cards
+        self._script, self._cards = spoken.script, spoken.cards
         self._provenances = {take.id: Provenance.of_record(take) for take in spoken.takes}
         self._voices = {take.id: take.voice_id or take.voice_name for take in spoken.takes}
 
@@ -52,13 +52,14 @@ class ScriptExport:
         """Return all takes, with the pauses between them."""
         return _written(lambda file: write_takes(file, self._takes(), format, self._tags(), self._lufs))
 
-    def audiobook(self, cover: bytes | None = None) -> BinaryIO:
-        """Return an .m4b with the script's chapters. cover: a picture."""
+    def audiobook(self) -> BinaryIO:
+        """Return an .m4b with the script's chapters and its cover."""
+        cover = self._scripts.cover(self._script.id, owner=self._owner) or None
 
         def write(file: BinaryIO) -> None:
             with tempfile.TemporaryFile() as whole:
                 write_takes(whole, self._takes(), "wav", {}, self._lufs, rates=RATES["mp3"], lossy=True)
-                write_audiobook(whole, file, self._name, self._chapters(), cover, self._tags())
+                write_audiobook(whole, file, self._script.name, self._chapters(), cover, self._tags())
 
         return _written(write)
 
@@ -102,7 +103,11 @@ class ScriptExport:
         return dict.fromkeys(voices, fmean(gains.values() or [0.0])) | gains
 
     def _tags(self) -> Mapping[str, str]:
-        return Provenance.joined(self._provenances.values()).tags()
+        """Return the tags of a joined file. The author is the artist, and speech the composer, players' narrator."""
+        tags = Provenance.joined(self._provenances.values()).tags() | {"title": self._script.name}
+        if author := self._script.author:
+            tags |= {"artist": author, "album_artist": author, "composer": tags["artist"]}
+        return tags
 
     def _chapters(self) -> list[Chapter]:
         """Return the chapters, with their starts in the joined audio. Cards before the first have the script's name.
@@ -110,7 +115,7 @@ class ScriptExport:
         The chapter of an unspoken card begins with the next spoken one.
         """
         chapters: list[Chapter] = []
-        place, waiting = 0.0, self._name
+        place, waiting = 0.0, self._script.name
         for card in self._cards:
             waiting = card.chapter or waiting
             if card.seconds is None:

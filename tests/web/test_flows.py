@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import av
 import pytest
 import soundfile
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -19,7 +20,7 @@ from storage.voices.sample_voices import install_samples
 from studio import recognition
 from studio.engines.model_manager import IdleUnload, ModelManager
 from tests.paths import CLIP
-from tests.studio.books.making import epub
+from tests.studio.books.making import epub, picture
 from tests.support.clock import Clock
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.support.waiting import until
@@ -151,7 +152,9 @@ def export_and_import_pronunciations(page: Page, device: InputDevice, storage: S
 def speak_and_proof_book(page: Page, device: InputDevice, folder: Path, ready: list[bool]) -> None:
     """The last card is repaired by hand, after the script was opened again. ready: whether transcripts are enabled."""
     book = folder / "book.epub"
-    book.write_bytes(epub(CHAPTERS, ["The River", "The Harbour"], "Two Places"))
+    cover = '<item id="c" href="c.png" media-type="image/png" properties="cover-image"/>'
+    named = {"items": cover, "metadata": "<dc:creator>Ann Writer</dc:creator>", "OEBPS/c.png": picture()}
+    book.write_bytes(epub(CHAPTERS, ["The River", "The Harbour"], "Two Places", **named))
     open_tab(page, "Script")
     expect(page.get_by_text("No scripts yet.")).to_be_visible()
     assert violations(page, "#rp-tab-script") == []
@@ -163,6 +166,7 @@ def speak_and_proof_book(page: Page, device: InputDevice, folder: Path, ready: l
     device.choose_file(page.locator("#rp-script-upload"), book)
     expect(page.get_by_label("Name of the script")).to_have_value("Two Places")
     expect(page.get_by_role("heading", name="The Harbour")).to_be_visible()
+    expect(page.get_by_label("Author")).to_have_value("Ann Writer")
     expect(page.get_by_role("button", name="Check and fix")).to_be_hidden()
     device.press(page.get_by_label("Listen along"), "Space")
     device.button("Speak all")
@@ -189,6 +193,12 @@ def speak_and_proof_book(page: Page, device: InputDevice, folder: Path, ready: l
 
 
 def save_book(page: Page, device: InputDevice) -> None:
+    device.press(page.get_by_text("Save as", exact=True))
+    name, file = device.save(page.get_by_role("button", name="M4B"))
+    with av.open(io.BytesIO(file)) as book:
+        assert (name, book.metadata["artist"]) == ("Two Places.m4b", "Ann Writer")
+        assert [chapter["metadata"]["title"] for chapter in book.chapters()] == ["The River", "The Harbour"]
+        assert (book.streams.video[0].width, book.streams.video[0].height) == (300, 400)
     device.press(page.get_by_text("Save as", exact=True))
     name, file = device.save(page.get_by_role("button", name="Cards as FLAC in a .zip"))
     assert name == "Two Places.flac.zip"

@@ -25,7 +25,6 @@ from engine.audio.output.mastering import LOUDNESS
 from engine.errors import InvalidOption, LibraryError, RepriseError
 from engine.voice import check_text
 from studio.file_names import safe_file_name
-from web.downloads.covers import CoverStore
 from web.limits.budgets import PoolFull
 from web.limits.worker_pool import WorkerPool
 from web.ui.i18n import Translations
@@ -76,15 +75,13 @@ class DownloadLinks:
         secret: bytes,
         producers: Mapping[str, FileProducer],
         *,
-        covers: CoverStore | None = None,
         root_path: str = "",
         clock: Callable[[], float] = time.time,
         translations: Translations | None = None,
     ) -> None:
-        """producers: by kind of item. covers: audiobook covers. root_path: the proxy's, as in Gradio's `launch`.
-        translations: for error responses."""
+        """producers: by kind of item. root_path: the proxy's, as in Gradio's `launch`. translations: for error
+        responses."""
         self._translations = translations or Translations.load()
-        self.covers = covers or CoverStore()
         self._producers = dict(producers)
         self._files, self._exports = WorkerPool(*FILES), WorkerPool(*EXPORTS)
         self._root = urlsplit(root_path).path.rstrip("/")

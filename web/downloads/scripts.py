@@ -1,7 +1,7 @@
 """Whole scripts as downloads: all takes with their pauses in one file, cards in an archive, subtitles, or text.
 
 script   "<id>.<format>", format one of wav, flac, mp3, opus, m4b, wav.zip, flac.zip, mp3.zip, opus.zip, srt, vtt, md;
-         "<id>.m4b+<cover>" with a cover; "<id>.<format>~16" at -16 LUFS
+         "<id>.<format>~16" at -16 LUFS
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from web.downloads.sounds import FORMATS, MIMES, split_loudness
 
 if TYPE_CHECKING:
     from storage.scripts.script_library import ScriptLibrary
-    from web.downloads.covers import CoverStore
 
 SUBTITLES: dict[str, tuple[Callable[[list[Cue]], str], str]] = {
     "srt": (to_srt, "application/x-subrip"),
@@ -30,13 +29,12 @@ AUDIOBOOK = "m4b"
 SCRIPT_FORMATS = (*FORMATS, AUDIOBOOK, *(f"{format}{ZIP}" for format in FORMATS), *SUBTITLES, "md")
 
 
-def script_producer(scripts: ScriptLibrary, covers: CoverStore) -> FileProducer:
+def script_producer(scripts: ScriptLibrary) -> FileProducer:
     """Return a producer for an owner's scripts, in any of `SCRIPT_FORMATS`."""
 
     def produce(owner: str, asked: str) -> DownloadFile | DownloadStream:
         item, lufs = split_loudness(asked)
         script_id, _, format = item.partition(".")
-        format, _, cover = format.partition("+")
         if format not in SCRIPT_FORMATS:
             raise ScriptNotFound("cards.format", format=format, formats=tuple(SCRIPT_FORMATS))
         script = scripts.get(script_id, owner=owner)
@@ -44,14 +42,15 @@ def script_producer(scripts: ScriptLibrary, covers: CoverStore) -> FileProducer:
         if format in SUBTITLES:
             return DownloadFile(_subtitles(scripts, owner, script_id, format), name, SUBTITLES[format][1])
         if format == "md":
-            text = to_markdown(scripts.cards(script_id, owner=owner), script.paragraph_pause)
+            cards = scripts.cards(script_id, owner=owner)
+            text = to_markdown(cards, script.paragraph_pause, title=script.name, author=script.author)
             return DownloadFile(text.encode(), name, "text/markdown")
         export = ScriptExport(scripts, script_id, owner=owner, lufs=lufs)
         if format == AUDIOBOOK:
-            return DownloadStream(export.audiobook(covers.get(cover) if cover else None), name, "audio/mp4")
+            return DownloadStream(export.audiobook(), name, "audio/mp4")
         if format.endswith(ZIP):
-            cards = cast(FileFormat, format.removesuffix(ZIP))
-            return DownloadStream(export.cards(cards), name, "application/zip")
+            kind = cast(FileFormat, format.removesuffix(ZIP))
+            return DownloadStream(export.cards(kind), name, "application/zip")
         sound = cast(FileFormat, format)
         return DownloadStream(export.sound(sound), name, MIMES[sound])
 

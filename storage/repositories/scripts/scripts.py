@@ -12,14 +12,16 @@ from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput, InvalidName, ScriptNotFound
 from engine.voice import check_text, is_built_in_voice
-from storage.models import CardRow, CardTakeRow, ScriptRow, TakeRow
+from storage.models import CardRow, CardTakeRow, CoverRow, ScriptRow, TakeRow
 from storage.repositories.takes import delete_of_cards
 from storage.repositories.voices import voices
 from storage.scripts.limits import (
     FASTEST_CARD,
+    MAX_AUTHOR,
     MAX_CARD_TEXT,
     MAX_CARDS,
     MAX_CHAPTER,
+    MAX_COVER,
     MAX_PAUSE,
     MAX_SCRIPT_NAME,
     MAX_SPEAKER,
@@ -54,7 +56,8 @@ class ScriptRecord:
     """A script without its cards.
 
     done: the number of cards with a chosen take. spoken: their playback length in seconds, without pauses.
-    paragraph_pause: seconds of silence after each paragraph.
+    paragraph_pause: seconds of silence after each paragraph. author: of the text, or "". cover: differs for each
+    picture; None if there is none.
     """
 
     id: str
@@ -66,15 +69,28 @@ class ScriptRecord:
     done: int
     spoken: float
     paragraph_pause: float
+    author: str
+    cover: str | None
 
 
-def create(*, session: Session, owner: str, name: str, cards: Iterable[NewCard], voice_id: str | None) -> ScriptRecord:
+def create(
+    *,
+    session: Session,
+    owner: str,
+    name: str,
+    cards: Iterable[NewCard],
+    voice_id: str | None,
+    author: str = "",
+    cover: bytes = b"",
+) -> ScriptRecord:
     """Store a new script, all cards in one voice. Raises InvalidName, InvalidInput, VoiceNotFound."""
     check_voice(session, voice_id, owner)
     now = datetime.now(UTC)
-    row = ScriptRow(id=new_id(), owner=owner, name=clean_script_name(name), created=now, updated=now)
+    named = {"name": clean_script_name(name), "author": checked_author(author)}
+    row = ScriptRow(id=new_id(), owner=owner, created=now, updated=now, **named)
     session.add(row)
     session.flush()
+    _put_cover(session, row.id, cover)
     values = [
         card_values(card, script_id=row.id, position=position, voice_id=voice_id) for position, card in enumerate(cards)
     ]
@@ -141,6 +157,38 @@ def rename(*, session: Session, script_id: str, owner: str, name: str) -> Script
     return record(session=session, script_id=script_id, owner=owner)
 
 
+def set_author(*, session: Session, script_id: str, owner: str, author: str) -> ScriptRecord:
+    """Set the author of the text. Raises ScriptNotFound, InvalidInput."""
+    lock_row(session=session, script_id=script_id, owner=owner).author = checked_author(author)
+    session.flush()
+    return record(session=session, script_id=script_id, owner=owner)
+
+
+def cover(*, session: Session, script_id: str, owner: str) -> bytes:
+    """Return the cover; empty if there is none. Raises ScriptNotFound."""
+    query = select(ScriptRow.id, CoverRow.picture).outerjoin(CoverRow, CoverRow.script_id == ScriptRow.id)
+    found = session.execute(query.where(ScriptRow.id == _checked(script_id), ScriptRow.owner == owner)).first()
+    if found is None:
+        raise ScriptNotFound("cards.script_gone")
+    return found.picture or b""
+
+
+def set_cover(*, session: Session, script_id: str, owner: str, picture: bytes) -> ScriptRecord:
+    """Replace the cover; an empty picture removes it. Raises ScriptNotFound, InvalidInput."""
+    row = lock_row(session=session, script_id=script_id, owner=owner)
+    session.execute(delete(CoverRow).where(CoverRow.script_id == row.id))
+    _put_cover(session, row.id, picture)
+    return record(session=session, script_id=script_id, owner=owner)
+
+
+def _put_cover(session: Session, script_id: str, picture: bytes) -> None:
+    if len(picture) > MAX_COVER:
+        raise InvalidInput("cards.bad_cover")
+    if picture:
+        session.add(CoverRow(script_id=script_id, mark=new_id(), picture=picture))
+    session.flush()
+
+
 def set_paragraph_pause(*, session: Session, script_id: str, owner: str, seconds: float) -> ScriptRecord:
     """Set the silence after each paragraph; pauses set by hand stay. Raises ScriptNotFound, InvalidInput."""
     row = lock_row(session=session, script_id=script_id, owner=owner)
@@ -202,6 +250,13 @@ def checked_speaker(speaker: str | None) -> str | None:
     return trimmed or None
 
 
+def checked_author(author: str) -> str:
+    """Trim an author's name, which may be empty, and collapse its white space. Raises InvalidInput."""
+    cleaned = " ".join(author.split())
+    check_text(cleaned, "author", MAX_AUTHOR)
+    return cleaned
+
+
 def checked_pause(pause: float) -> float:
     """Return the pause. Raises InvalidInput unless it is from 0 to 60 seconds."""
     check_number(pause, "pause", lowest=0, highest=MAX_PAUSE)
@@ -239,23 +294,35 @@ def _checked(script_id: str) -> str:
     return script_id
 
 
-def _with_totals() -> Select[ScriptRow, int, int, float | None]:
-    """Query scripts with their number of cards, of cards with a chosen take, and the playback seconds of those."""
+def _with_totals() -> Select[ScriptRow, int, int, float | None, str | None]:
+    """Query scripts with their number of cards, of cards with a chosen take, the seconds of those, and their cover."""
     return (
         select(
             ScriptRow,
             func.count(CardRow.id),
             func.count(CardTakeRow.take_id),
             func.sum(TakeRow.duration / CardRow.speed),
+            CoverRow.mark,
         )
+        .outerjoin(CoverRow, CoverRow.script_id == ScriptRow.id)
         .outerjoin(CardRow, CardRow.script_id == ScriptRow.id)
         .outerjoin(CardTakeRow, (CardTakeRow.card_id == CardRow.id) & CardTakeRow.chosen)
         .outerjoin(TakeRow, TakeRow.id == CardTakeRow.take_id)
-        .group_by(ScriptRow.id)
+        .group_by(ScriptRow.id, CoverRow.mark)
     )
 
 
-def _record(row: ScriptRow, cards: int, done: int, spoken: float | None) -> ScriptRecord:
+def _record(row: ScriptRow, cards: int, done: int, spoken: float | None, cover: str | None) -> ScriptRecord:
     return ScriptRecord(
-        row.id, row.owner, row.name, row.created, row.updated, cards, done, spoken or 0.0, row.paragraph_pause
+        id=row.id,
+        owner=row.owner,
+        name=row.name,
+        created=row.created,
+        updated=row.updated,
+        cards=cards,
+        done=done,
+        spoken=spoken or 0.0,
+        paragraph_pause=row.paragraph_pause,
+        author=row.author,
+        cover=cover,
     )

@@ -6,6 +6,7 @@ them. `to_markdown` writes a script with marks, which `studio.script.parse` read
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol
@@ -99,15 +100,18 @@ def read_marks(paragraph: Paragraph) -> Paragraph:
     return replace(paragraph, text=text, chapter=chapter, speed=speed, pause=pause, has_own_pause=has_own_pause)
 
 
-def to_markdown(cards: Iterable[WrittenCard], paragraph_pause: float = PARAGRAPH_PAUSE) -> str:
+def to_markdown(
+    cards: Iterable[WrittenCard], paragraph_pause: float = PARAGRAPH_PAUSE, *, title: str = "", author: str = ""
+) -> str:
     """Write cards as Markdown, one paragraph each: chapters as headings, speakers, speeds and pauses as marks.
 
-    paragraph_pause: seconds, of the script.
+    paragraph_pause: seconds, of the script. title, author: for the front matter.
     """
-    cards = list(cards)
+    cards, facts = list(cards), {"title": title, "author": author}
     speakers = dict.fromkeys(" ".join(card.speaker.split()) for card in cards if card.speaker)
     names = "; ".join(_NAME_SIGN.sub(r"\\\g<0>", name) for name in speakers)
-    front = [f"paragraph-pause: {_number(paragraph_pause)}", f"speakers: {names}" if names else ""]
+    about = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in facts.items() if value]  # as YAML
+    front = [*about, f"paragraph-pause: {_number(paragraph_pause)}", f"speakers: {names}" if names else ""]
     head = "\n".join(["---", *filter(None, front), "---"])
     return "\n\n".join([head, *(_written(card, frozenset(speakers)) for card in cards)]) + "\n"
 

@@ -36,13 +36,16 @@ class Document:
     """A text file that was read. paragraphs: the text to read aloud, in order.
 
     omitted: source text that is not read aloud, such as code and addresses. paragraph_pause: seconds after paragraphs
-    of the script. is_saved: whether it is a saved script, each of whose paragraphs is a card.
+    of the script. is_saved: whether it is a saved script, each of whose paragraphs is a card. title, author: of the
+    front matter, or "".
     """
 
     paragraphs: tuple[Paragraph, ...]
     omitted: tuple[str, ...] = ()
     paragraph_pause: float = PARAGRAPH_PAUSE
     is_saved: bool = False
+    title: str = ""
+    author: str = ""
 
 
 def is_break(line: str) -> bool:

@@ -4,6 +4,8 @@ The syntax is that of CommonMark and GitHub (strike-through, task lists, tables,
 read aloud.
 """
 
+import json
+
 import regex
 
 from storage.scripts.limits import MAX_CHAPTER, MAX_PAUSE
@@ -15,6 +17,8 @@ from studio.script.formats.markdown_blocks import MarkdownBlock, read_blocks
 CHAPTER_LEVELS = 2  # of headings that begin chapters
 _FRONT_MATTER = regex.compile(r"\s*---\n(?=\S+:).*?\n(?:---|\.\.\.)(?:\n|$)", regex.DOTALL)
 _SPEAKERS = regex.compile(r"(?m)^speakers:[^\S\n]*(.+)\n")
+_VALUE = r"""[^\S\n]*("(?:[^"\\\n]|\\.)*"|'(?:[^'\n]|'')*'|[^\s"'\[\]{}|>&*!%@`#,?:\-][^\n]*)[^\S\n]*\n"""  # of YAML
+_TITLE, _AUTHOR = (regex.compile(f"(?m)^{name}:{_VALUE}") for name in ("title", "author"))
 _PARAGRAPH_PAUSE = regex.compile(r"(?m)^paragraph-pause:[^\S\n]*([0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)?)[^\S\n]*\n")
 
 # Syntax that does not occur in plain text by chance.
@@ -30,7 +34,8 @@ def is_markdown(text: str) -> bool:
 def read_markdown(text: str) -> Document:
     """Read paragraphs, headings, list items and table rows, without their markup; headings have longer pauses.
 
-    Headings of the first two levels begin chapters. `speakers: Anna; Ben` in the front matter names speakers.
+    Headings of the first two levels begin chapters. Of the front matter, `title` and `author` are read if they are
+    texts of one line, and `speakers: Anna; Ben` names speakers.
     `paragraph-pause: 0.6`, which `to_markdown` writes, makes it a saved script: its speakers are those of the front
     matter only, and its pauses are those of marks only.
 
@@ -39,10 +44,14 @@ def read_markdown(text: str) -> Document:
     omitted: list[str] = []
     names: str | None = None
     seconds: str | None = None
+    title: str | None = None
+    author: str | None = None
     if front := _FRONT_MATTER.match(text):
         text = text[front.end() :]
         names, rest = _taken(_SPEAKERS, front[0])
         seconds, rest = _taken(_PARAGRAPH_PAUSE, rest)
+        title, rest = _taken(_TITLE, rest)
+        author, rest = _taken(_AUTHOR, rest)
         if len(rest.strip().splitlines()) > 2:  # more than the delimiters
             omitted.append(rest.strip())
     is_saved = seconds is not None
@@ -55,13 +64,32 @@ def read_markdown(text: str) -> Document:
         for block in blocks
         for part in split_by_speaker(block.lines, found, listed)
     ]
-    return Document(tuple(paragraphs), tuple(filter(None, omitted)), paragraph_pause, is_saved)
+    return Document(
+        tuple(paragraphs),
+        tuple(filter(None, omitted)),
+        paragraph_pause,
+        is_saved,
+        title=_unquoted(title or ""),
+        author=_unquoted(author or ""),
+    )
 
 
 def _taken(line: "regex.Pattern[str]", front: str) -> tuple[str | None, str]:
     """Return the value of a line of the front matter, None without it, and the rest."""
     found = line.search(front)
     return (found[1], front[: found.start()] + front[found.end() :]) if found else (None, front)
+
+
+def _unquoted(value: str) -> str:
+    """Return a text of YAML without its quotation marks."""
+    if value.startswith("'"):
+        return value[1:-1].replace("''", "'")
+    if not value.startswith('"'):
+        return value
+    try:
+        return str(json.loads(value))
+    except ValueError:  # an escape of YAML that JSON does not have
+        return value[1:-1]
 
 
 def _paragraph(text: str, block: MarkdownBlock, speaker: str | None, pause: float) -> Paragraph:

@@ -149,6 +149,7 @@ def test_audio_and_transcripts_follow_a_page_of_zeros(storage: Storage, path: Pa
         "voice_portraits": ["picture"],
         "voice_references": ["transcript", "clip", "object"],
         "generation_audio": ["audio", "object"],
+        "script_covers": ["picture"],
         "consent_recordings": ["recording", "object"],
     }
     storage.voices.add(mark.voice())

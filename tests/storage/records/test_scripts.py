@@ -533,3 +533,30 @@ def test_interrupted_change_is_atomic(sqlite: str, sqlite_database: Database, ch
     assert state() == "discarded" or len(storage.scripts.cards(script_id)) == {"merge": 2, "split": 4}.get(change, 3)
     assert state() != before
     assert statement > 4
+
+
+def test_author_and_cover(storage: Storage, url: str) -> None:
+    made = storage.scripts.create("Book", [card("One.")], author=" Jane  Austen ", cover=b"one")
+    assert made.author == "Jane Austen"
+    assert storage.scripts.cover(made.id) == b"one"
+    changed = storage.scripts.set_cover(made.id, b"two")
+    assert changed.cover not in (None, made.cover)
+    assert (storage.scripts.cover(made.id), storage.scripts.list()) == (b"two", [changed])
+    assert storage.scripts.set_author(made.id, "").author == ""
+    assert storage.scripts.set_cover(made.id, b"").cover is None
+    assert storage.scripts.cover(made.id) == b""
+    for refused in (
+        lambda: storage.scripts.set_author(made.id, "x" * 201),
+        lambda: storage.scripts.set_cover(made.id, bytes(700_001)),
+    ):
+        with pytest.raises(InvalidInput):
+            refused()
+    for unknown in (
+        lambda: storage.scripts.cover(made.id, owner="user:eve"),
+        lambda: storage.scripts.set_cover(made.id, b"x", owner="user:eve"),
+    ):
+        with pytest.raises(ScriptNotFound):
+            unknown()
+    storage.scripts.set_cover(made.id, b"three")
+    storage.scripts.discard(made.id)
+    assert count_rows(url, "script_covers") == 0

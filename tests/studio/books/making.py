@@ -8,6 +8,7 @@ import docx
 from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
+from PIL import Image
 from pypdf import PdfReader, PdfWriter
 
 CONTAINER = (
@@ -25,18 +26,24 @@ def archive(files: Mapping[str, str | bytes]) -> bytes:
 
 
 def epub(
-    documents: Sequence[str], titles: Sequence[str] = (), title: str = "A Book", items: str = "", **more: str | bytes
+    documents: Sequence[str],
+    titles: Sequence[str] = (),
+    title: str = "A Book",
+    items: str = "",
+    metadata: str = "",
+    **more: str | bytes,
 ) -> bytes:
     """documents: XHTML bodies, in order. titles: entries of the table of contents for the first documents.
 
-    items: further ones of the package. more: further files, or others in place of those made here.
+    items, metadata: further ones of the package. more: further files, or others in place of those made here.
     """
     names = [f"part {number}.xhtml" for number in range(len(documents))]
     items += "".join(f'<item id="i{at}" href="part%20{at}.xhtml" media-type="x"/>' for at in range(len(names)))
     spine = "".join(f'<itemref idref="i{at}"/>' for at in range(len(names)))
     package = (
         '<?xml version="1.0" encoding="utf-8"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0">'
-        f'<metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{title}</dc:title></metadata>'
+        f'<metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{title}</dc:title>'
+        f"{metadata}</metadata>"
         f'<manifest><item id="nav" href="nav.xhtml" properties="nav" media-type="x"/>{items}</manifest>'
         f"<spine>{spine}</spine></package>"
     )
@@ -51,7 +58,15 @@ def epub(
     return archive({**first, **pages, **more})
 
 
-def word(parts: Sequence[tuple[str, str]], title: str | None = "A Document", xml: str = "") -> bytes:
+def picture(format: str = "PNG", width: int = 300, height: int = 400, mode: str = "RGB") -> bytes:
+    file = io.BytesIO()
+    Image.new(mode, (width, height), "teal").save(file, format)
+    return file.getvalue()
+
+
+def word(
+    parts: Sequence[tuple[str, str]], title: str | None = "A Document", xml: str = "", author: str = "python-docx"
+) -> bytes:
     """parts: (style, text) of each paragraph. title: None for a document without properties.
 
     xml: further elements of the body, in the namespace `w`.
@@ -61,7 +76,7 @@ def word(parts: Sequence[tuple[str, str]], title: str | None = "A Document", xml
         rels = document.part.package.rels
         del rels[next(key for key, each in rels.items() if each.reltype == RELATIONSHIP_TYPE.CORE_PROPERTIES)]
     else:
-        document.core_properties.title = title
+        document.core_properties.title, document.core_properties.author = title, author
     for style, text in parts:
         document.add_paragraph(text, style)
     for element in parse_xml(f"<w:body {nsdecls('w')}>{xml}</w:body>"):
@@ -74,7 +89,11 @@ def word(parts: Sequence[tuple[str, str]], title: str | None = "A Document", xml
 
 
 def pdf(
-    pages: Sequence[Sequence[str]], outline: Mapping[str, int] | None = None, password: str = "", above: str = ""
+    pages: Sequence[Sequence[str]],
+    outline: Mapping[str, int] | None = None,
+    password: str = "",
+    above: str = "",
+    metadata: Mapping[str, str] | None = None,
 ) -> bytes:
     """pages: lines of each page, in Latin-1. outline: page numbers by title. above: the entry that holds those."""
     objects = ["<< /Type /Catalog /Pages 2 0 R >>"]
@@ -94,12 +113,13 @@ def pdf(
     table = "".join(f"{place:010} 00000 n \n" for place in places)
     trailer = f"trailer << /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{len(data)}\n%%EOF"
     data += f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}{trailer}".encode("latin-1")
-    if not outline and not password:
+    if not outline and not password and not metadata:
         return data
     writer, file = PdfWriter(clone_from=PdfReader(io.BytesIO(data))), io.BytesIO()
     top = writer.add_outline_item(above, 0) if above else None
     for title, page in (outline or {}).items():
         writer.add_outline_item(title, page, parent=top)
+    writer.add_metadata(metadata or {})
     if password:
         writer.encrypt(password, algorithm="RC4-128")
     writer.write(file)

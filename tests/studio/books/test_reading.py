@@ -1,5 +1,6 @@
 """Books are read as scripts with chapters; hostile files raise an error within bounds of memory and time."""
 
+import io
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -7,15 +8,18 @@ from unittest import mock
 
 import pytest
 import regex
+from PIL import Image
 
-from engine.errors import InvalidText
+from engine.errors import InvalidInput, InvalidText
 from storage.scripts.limits import MAX_CHAPTER
 from studio.books import reading
 from studio.books.book_text import MAX_PART, BookText, Unreadable, paragraphs_of, shortened
+from studio.books.covers import make_cover
 from studio.books.extract import READERS
+from studio.books.metadata import plausible_author, plausible_title
 from studio.books.reading import Book, book_kind, read_book
 from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE
-from tests.studio.books.making import CONTAINER, archive, epub, pdf, word
+from tests.studio.books.making import CONTAINER, archive, epub, pdf, picture, word
 
 BOMB = "<p>" + " " * (MAX_PART + 1) + "</p>"
 ENTITIES = '<!DOCTYPE x [<!ENTITY a "' + "ha" * 500 + '"><!ENTITY b "' + "&a;" * 1000 + '">]>'
@@ -162,6 +166,92 @@ def test_word_chapters_follow_its_headings(tmp_path: Path) -> None:
 def test_word_document_without_properties_has_no_title(tmp_path: Path) -> None:
     book = read(tmp_path, word([("Normal", "Hello.")], title=None))
     assert (book.title, texts(book)[0]) == ("", ("Hello.", None))
+
+
+AUTHORS = """<dc:creator id="a">Neil
+  Gaiman</dc:creator><meta refines="#a" property="role">aut</meta><dc:creator id="b">Terry Pratchett</dc:creator>
+  <dc:creator id="c">Paul Kidby</dc:creator><meta refines="#c" property="role" scheme="marc:relators">ill</meta>"""
+EDITOR = '<dc:creator xmlns:opf="http://www.idpf.org/2007/opf" opf:role="edt">Ann Editor</dc:creator>'
+
+
+@pytest.mark.parametrize(
+    ("metadata", "author"),
+    [("", ""), (AUTHORS, "Neil Gaiman & Terry Pratchett"), (EDITOR, "Ann Editor")],
+)
+def test_authors_of_an_epub(tmp_path: Path, metadata: str, author: str) -> None:
+    assert read(tmp_path, epub(["<p>Hello.</p>"], metadata=metadata)).author == author
+
+
+def test_author_of_a_document_and_of_a_pdf(tmp_path: Path) -> None:
+    book = read(tmp_path, word([("Normal", "Hello.")], "Essays", author="Ann Writer"))
+    assert (book.title, book.author) == ("Essays", "Ann Writer")
+    book = read(tmp_path, pdf([["Hello."]], metadata={"/Title": "Essays", "/Author": "Ann Writer"}))
+    assert (book.title, book.author) == ("Essays", "Ann Writer")
+
+
+@pytest.mark.parametrize(
+    ("title", "plausible"),
+    [
+        *((title, True) for title in ("Emma", "1984", "Untitled Grammarians", "Document of Hope", "吾輩は猫である")),
+        *((title, False) for title in ("", " ", "…", "Microsoft Word - thesis.doc", "untitled", "Untitled-1")),
+        *((title, False) for title in ("thesis_final.DOCX", "Document1", "Title", "Dokument 2", "无标题")),
+    ],
+)  # fmt: skip
+def test_titles_that_programs_make_up_are_left_out(title: str, plausible: bool) -> None:
+    assert plausible_title(title) == (title if plausible else "")
+
+
+@pytest.mark.parametrize(
+    ("author", "plausible", "as_account"),
+    [
+        *((author, True, True) for author in ("Jane Austen", "Voltaire", "bell hooks", "夏目漱石", "Anonymous")),
+        *((author, False, False) for author in ("", "-", "Unknown", "Administrator", "Microsoft Office User")),
+        *((author, False, False) for author in ("COMPANY\\ann", "ann@example.com", "Author", "python-docx")),
+        ("exurb1a", True, False),
+    ],
+)  # fmt: skip
+def test_authors_that_are_accounts_are_left_out(author: str, plausible: bool, as_account: bool) -> None:
+    assert plausible_author(author, may_be_account=False) == (author if plausible else "")
+    assert plausible_author(author, may_be_account=True) == (author if as_account else "")
+
+
+COVER_ITEM = '<item id="pic" href="art/c%20over.png" media-type="image/png"{}/>'
+COVER_META = '<meta name="cover" content="pic"/>'
+
+
+@pytest.mark.parametrize(
+    ("items", "metadata", "found"),
+    [
+        (COVER_ITEM.format(' properties="cover-image"'), "", True),
+        (COVER_ITEM.format(""), COVER_META, True),
+        (COVER_ITEM.format(""), "", False),
+        ('<item id="pic" href="gone.png" media-type="image/png" properties="cover-image"/>', "", False),
+    ],
+)
+def test_cover_of_an_epub(tmp_path: Path, items: str, metadata: str, found: bool) -> None:
+    files = {"OEBPS/art/c over.png": picture()}
+    book = read(tmp_path, epub(["<p>Hello.</p>"], items=items, metadata=metadata, **files))
+    assert book.cover == (picture() if found else b"")
+
+
+@pytest.mark.parametrize(("format", "mode"), [("PNG", "RGBA"), ("GIF", "P"), ("WEBP", "RGB"), ("JPEG", "CMYK")])
+def test_covers_are_small_jpegs(format: str, mode: str) -> None:
+    with Image.open(io.BytesIO(make_cover(picture(format, 1500, 900, mode)))) as cover:
+        assert (cover.format, cover.mode, cover.size) == ("JPEG", "RGB", (1000, 600))
+
+
+def test_cover_is_turned_upright_and_its_background_is_white() -> None:
+    file, exif = io.BytesIO(), Image.Exif()
+    exif[0x0112] = 6  # turned by 90 degrees
+    Image.new("RGBA", (40, 20), (0, 0, 0, 0)).save(file, "PNG", exif=exif)
+    with Image.open(io.BytesIO(make_cover(file.getvalue()))) as cover:
+        assert (cover.size, cover.getpixel((0, 0)), dict(cover.getexif())) == ((20, 40), (255, 255, 255), {})
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", picture()[:60], picture("BMP")])
+def test_pictures_that_cannot_be_read_are_no_covers(data: bytes) -> None:
+    with pytest.raises(InvalidInput, match="not a picture"):
+        make_cover(data)
 
 
 def run(text: str) -> str:
@@ -318,7 +408,7 @@ def test_long_and_deeply_nested_books(tmp_path: Path) -> None:
 
 
 def extracted(tmp_path: Path, **answer: Any) -> Book:
-    with mock.patch.object(reading, "_extracted", return_value=answer):
+    with mock.patch.object(reading, "_extracted", return_value={"author": "", "cover": "", **answer}):
         return read_book(tmp_path, "pdf")
 
 
@@ -370,9 +460,14 @@ def test_ornament_after_the_last_full_part_is_left_out(tmp_path: Path) -> None:
 
 def test_book_is_read_in_a_bounded_process(tmp_path: Path) -> None:
     path = tmp_path / "book"
-    path.write_bytes(epub(["<p>Hello.</p>"], ["One"]))
+    named = {"items": COVER_ITEM.format(' properties="cover-image"'), "metadata": AUTHORS}
+    path.write_bytes(epub(["<p>Hello.</p>"], ["One"], **named, **{"OEBPS/art/c over.png": picture()}))
     book = read_book(path, "epub")
     assert (book.title, [card.text for card in book.scripts[0].cards]) == ("A Book", ["Hello."])
+    assert book.scripts[0].author == "Neil Gaiman & Terry Pratchett"
+    assert Image.open(io.BytesIO(book.cover)).size == (300, 400)
+    path.write_bytes(epub(["<p>Hello.</p>"], **named, **{"OEBPS/art/c over.png": b"no picture"}))
+    assert read_book(path, "epub").cover == b""
     path.write_bytes(b"PK nothing")
     assert book_kind(path) is None
     with pytest.raises(InvalidText, match="damaged"):

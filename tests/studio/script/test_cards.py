@@ -280,7 +280,7 @@ def test_dialogue_keeps_all_words(lines: list[tuple[str, str]], style: str) -> N
 
 
 PAGE = """---
-title: Not read
+date: not read
 ---
 # A *tale* of **two** cities #
 
@@ -322,14 +322,14 @@ def test_markdown_is_read_as_rendered() -> None:
         "Ada, 36",
         "Quoted a picture, https://example.org.",
     ]
-    for omitted in ("title: Not read", 'print("not read")', "https://example.com/best", "p.png", "hidden", "/ref"):
+    for omitted in ("date: not read", 'print("not read")', "https://example.com/best", "p.png", "hidden", "/ref"):
         assert any(omitted in text for text in script.omitted), omitted
 
 
 @pytest.mark.parametrize(
     ("lines", "omitted"),
     [
-        ("title: Not read\nspeakers: Anna; Ben\ndate: today\n", ("---\ntitle: Not read\ndate: today\n---",)),
+        ("date: not read\nspeakers: Anna; Ben\nlang: en\n", ("---\ndate: not read\nlang: en\n---",)),
         ("speakers: Anna; Ben\n", ()),
     ],
 )
@@ -337,6 +337,22 @@ def test_front_matter_that_names_speakers(lines: str, omitted: tuple[str, ...]) 
     script = parse(f"---\n{lines}---\n\nAnna: Hello.\n\nBen: Hi.\n", "play.md")
     assert [(card.speaker, card.text) for card in script.cards] == [("Anna", "Hello."), ("Ben", "Hi.")]
     assert script.omitted == omitted
+
+
+@pytest.mark.parametrize(
+    ("lines", "title", "author", "omitted"),
+    [
+        ("title: Emma: A Novel\nauthor: Jane  Austen \n", "Emma: A Novel", "Jane Austen", False),
+        ("author: \"\\\"Weird\\\" Al\"\ntitle: 'It''s'\n", "It's", '"Weird" Al', False),
+        ('title: "\\x41"\n', "\\x41", "", False),
+        ("title: " + 130 * "x" + "\n", 120 * "x", "", False),
+        ("title: |\n  Emma\nauthor:\n  - Jane\n", "", "", True),
+        ("author: [Jane, Ann]\n", "", "", True),
+    ],
+)
+def test_title_and_author_of_the_front_matter(lines: str, title: str, author: str, omitted: bool) -> None:
+    script = parse(f"---\n{lines}---\n\nHello.\n", "book.md")
+    assert (script.title, script.author, bool(script.omitted)) == (title, author, omitted)
 
 
 def test_headings_have_longer_pauses() -> None:

@@ -1,6 +1,5 @@
 """Whole scripts as files: durations, pauses, chapters, subtitles and access by owner."""
 
-import base64
 import io
 import json
 import shutil
@@ -16,18 +15,17 @@ import httpx
 import numpy as np
 import pytest
 import soundfile
-from PIL import Image
 from pyloudnorm import Meter
 
 from engine.audio.output.tags import read_tags
 from engine.errors import InvalidInput, LibraryError
 from storage import Storage
 from storage.repositories.takes import NewTake
-from studio.provenance.provenance import Provenance
+from studio.provenance.provenance import ARTIST, Provenance
 from studio.script import Card, parse
+from tests.studio.books.making import picture
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, buzz
 from tests.web.conftest import make_context
-from web.downloads.covers import CoverStore
 from web.downloads.links import DownloadFile, DownloadStream
 from web.downloads.scripts import SCRIPT_FORMATS, script_producer
 from web.identity.owners import Owner
@@ -54,7 +52,7 @@ def script(storage: Storage) -> str:
 
 
 def export_script(storage: Storage, script: str, format: str, owner: str = OWNER) -> tuple[str, bytes]:
-    file = script_producer(storage.scripts, CoverStore())(owner, f"{script}.{format}")
+    file = script_producer(storage.scripts)(owner, f"{script}.{format}")
     if isinstance(file, DownloadFile):
         return file.name, file.data
     with file.file:
@@ -73,7 +71,9 @@ def test_file_is_named_after_its_script(storage: Storage, script: str, name: str
 def test_sound_export_has_takes_and_pauses(storage: Storage, script: str, format: str) -> None:
     name, data = export_script(storage, script, format)
     assert name == f"A play / in parts.{format}"
-    provenance = Provenance.read(read_tags(data)["comment"])
+    tags = read_tags(data)
+    assert (tags["title"], tags["artist"]) == ("A play / in parts", ARTIST)
+    provenance = Provenance.read(tags["comment"])
     assert provenance == Provenance.joined(map(Provenance.of_record, storage.scripts.spoken(script, owner=OWNER).takes))
     assert provenance is not None
     assert len(provenance.seeds) == 1
@@ -84,6 +84,15 @@ def test_sound_export_has_takes_and_pauses(storage: Storage, script: str, format
     assert loud[: round(0.9 * rate)].any()
     assert not loud[round(1.1 * rate) : round(1.4 * rate)].any(), "the pause is silent"
     assert loud[round(1.6 * rate) :].any()
+
+
+@pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus", "wav~16"])
+def test_sound_export_names_title_and_author(storage: Storage, script: str, format: str) -> None:
+    storage.scripts.rename(script, "Der Prozeß 審判 🎧", owner=OWNER)
+    storage.scripts.set_author(script, "Franz Kafka & 夏目漱石", owner=OWNER)
+    tags = read_tags(export_script(storage, script, format)[1])
+    assert (tags["title"], tags["artist"]) == ("Der Prozeß 審判 🎧", "Franz Kafka & 夏目漱石")
+    assert Provenance.read(tags["comment"]) is not None
 
 
 def test_card_speed_is_sample_exact_in_sound_and_subtitles(storage: Storage, script: str) -> None:
@@ -115,10 +124,9 @@ def test_audiobook_has_chapters_cover_and_target_loudness(storage: Storage, scri
     storage.scripts.set_chapter(one.id, "The first", owner=OWNER)
     storage.scripts.set_chapter(two.id, "The last: ü", owner=OWNER)  # no take: the chapter starts with the third card
     storage.scripts.set_speed(one.id, 1.25, owner=OWNER)
-    picture, covers = io.BytesIO(), CoverStore()
-    Image.new("RGB", (303, 401), "teal").save(picture, "PNG")
-    cover = covers.put(base64.b64encode(picture.getvalue()).decode())
-    file = script_producer(storage.scripts, covers)(OWNER, f"{script}.m4b+{cover}~16")
+    storage.scripts.set_cover(script, picture("JPEG", 303, 401), owner=OWNER)
+    storage.scripts.set_author(script, "Jané Austen", owner=OWNER)
+    file = script_producer(storage.scripts)(OWNER, f"{script}.m4b~16")
     assert isinstance(file, DownloadStream)
     assert (file.name, file.mime) == ("A play / in parts.m4b", "audio/mp4")
     with file.file:
@@ -136,15 +144,13 @@ def test_audiobook_has_chapters_cover_and_target_loudness(storage: Storage, scri
     assert (streams["video"]["width"], streams["video"]["height"]) == (302, 400)
     tags = report["format"]["tags"]
     assert (tags["title"], tags["major_brand"].strip()) == ("A play / in parts", "M4B")
+    assert tags["artist"] == tags["album_artist"] == "Jané Austen"
+    assert tags["composer"] == ARTIST
     assert "synthetic speech" in tags["comment"].lower()
     with av.open(io.BytesIO(data)) as book:
         samples = np.concatenate([frame.to_ndarray()[0] for frame in book.decode(audio=0)])
     assert Meter(SAMPLE_RATE).integrated_loudness(samples) == pytest.approx(-16, abs=0.7)
     assert np.abs(samples).max() < 10 ** (-1 / 20)
-    with pytest.raises(InvalidInput, match="not a picture"):
-        script_producer(storage.scripts, covers)(OWNER, f"{script}.m4b+{covers.put('aGVsbG8=')}")
-    with pytest.raises(InvalidInput, match="not a picture"):
-        covers.put("no base64")
 
 
 @pytest.mark.skipif(shutil.which("ffprobe") is None, reason="ffprobe is not installed")
@@ -219,10 +225,11 @@ def test_markdown_export_has_all_cards(storage: Storage, script: str) -> None:
     storage.scripts.set_speed(two.id, 1.5, owner=OWNER)
     storage.scripts.set_chapter(one.id, "The first", owner=OWNER)
     storage.scripts.set_paragraph_pause(script, 0.75, owner=OWNER)
+    storage.scripts.set_author(script, '"Weird" Ål: \\', owner=OWNER)
     name, text = export_script(storage, script, "md")
     assert name == "A play / in parts.md"
     read = parse(text.decode(), name)
-    assert read.paragraph_pause == 0.75
+    assert (read.title, read.author, read.paragraph_pause) == ("A play / in parts", '"Weird" Ål: \\', 0.75)
     assert [(card.text, card.speaker, card.pause, card.speed, card.chapter) for card in read.cards] == [
         ("One.", "Ann", 0.5, 1.0, "The first"),
         ("Two.", "Ben", 0.25, 1.5, None),
@@ -273,7 +280,7 @@ def test_link_sends_whole_file_and_leaves_no_temporary_file(
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))  # private to this test: others run in parallel
     context = make_context(engine, storage, tmp_path, "browser")
     url = serve(engine, storage, "browser").rstrip("/")
-    produced = script_producer(storage.scripts, CoverStore())(OWNER, f"{script}.wav")
+    produced = script_producer(storage.scripts)(OWNER, f"{script}.wav")
     assert isinstance(produced, DownloadStream)
     expected = produced.file.read()
     before = set(temporary.iterdir())

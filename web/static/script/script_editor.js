@@ -4,7 +4,6 @@
 
 import { castOf, characters, isComing, partingPlace, ScriptCopy } from "./cards.js";
 import { ContinuousPlayback } from "./continuous_playback.js";
-import { coverOf } from "./cover.js";
 import { sent } from "./fields.js";
 import { RequestQueue } from "./request_queue.js";
 import { ScriptView } from "./script_view.js";
@@ -93,8 +92,9 @@ class ScriptEditor {
       this.view.writeFocused();
       this.keepEdits();
     });
-    const { apart, name, pace } = this.view;
+    const { apart, author, name, pace } = this.view;
     name.addEventListener("change", () => this.enter(name, "rename", { id: this.script.id, name: name.value }));
+    author.addEventListener("change", () => this.enter(author, "author", { name: author.value }));
     on("speak", "click", () => this.speak());
     on("hear", "click", () => this.hearAll());
     on("stop", "click", () => this.stop());
@@ -111,7 +111,7 @@ class ScriptEditor {
       return button({ text, "aria-label": label, onclick: () => this.save(`${format}.zip`) });
     });
     const zip = create("p", { class: "rp-script-zip", text: words("script.zip") });
-    this.element.querySelector(".rp-script-formats").append(loudnessChoice(), ...formats, zip, ...zips, this.coverField());
+    this.element.querySelector(".rp-script-formats").append(loudnessChoice(), ...formats, zip, ...zips, this.view.cover.node);
     const begin = button({ class: "rp-quiet", text: words("script.try"), onclick: tryDialogue });
     this.element.querySelector(".rp-script-none").append(...emptyState("scroll", words("script.none")), begin);
     document.addEventListener("reprise:recording", () => {
@@ -469,17 +469,9 @@ class ScriptEditor {
 
   // ---- export
 
-  coverField() {
-    this.cover = create("input", { type: "file", accept: "image/*", class: "rp-script-cover" });
-    return create("label", { class: "rp-lufs-label", text: words("script.cover") }, this.cover);
-  }
-
   async save(format) {
     closeMenu(this.view.saving);
-    const [file] = format === "m4b" ? this.cover.files : [];
-    // If the file is not a picture, "." is sent, which the server refuses with a message.
-    const cover = file ? { text: (await coverOf(file)) ?? "." } : {};
-    const answer = await this.ask("save", { format, ...cover });
+    const answer = await this.ask("save", { format });
     if (!answer) return;
     const link = create("a", { href: atLoudness(answer.url), download: "" });
     this.element.append(link);

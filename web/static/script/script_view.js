@@ -3,6 +3,7 @@
 import { CardView, fillVoices } from "./card_view.js";
 import { CardDrag } from "./card_drag.js";
 import { castOf } from "./cards.js";
+import { CoverField } from "./cover.js";
 import { isEdited, show } from "./fields.js";
 import { TakePeaks } from "./take_peaks.js";
 import { create } from "../ui/elements.js";
@@ -11,15 +12,17 @@ import { isDeleted } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const NEAR = "800px"; // cards this near to the viewport get their controls
-const HEAD_FIELDS = ["name", "apart", "pace"];
+const HEAD_FIELDS = ["name", "author", "apart", "pace"];
 
 export class ScriptView {
   constructor(root, editor) {
     Object.assign(this, { root, editor, views: new Map(), voices: [], sounding: null });
     const find = (name) => root.querySelector(`.rp-script-${name}`);
-    for (const name of ["name", "speak", "hear", "stop", "proof", "along", "saving", "progress", "status", "cast", "roles", "apart", "pace", "open"]) {
+    for (const name of ["name", "author", "speak", "hear", "stop", "proof", "along", "saving", "progress", "status", "cast", "roles", "apart", "pace", "open"]) {
       this[name] = find(name);
     }
+    this.cover = new CoverField((...request) => editor.ask(...request));
+    this.saving.addEventListener("toggle", () => this.showCover());
     this.list = root.querySelector(".rp-script-cards");
     this.speakers = root.querySelector("#rp-script-speakers");
     this.watcher = new IntersectionObserver((seen) => this.buildControls(seen), { rootMargin: `${NEAR} 0px` });
@@ -138,6 +141,8 @@ export class ScriptView {
     const { running, waiting, done, cards, spoken, wait, trouble, proof, differing } = head;
     show(this.name, head.name);
     this.open.setAttribute("aria-label", head.name);
+    show(this.author, head.author);
+    this.showCover();
     show(this.apart, String(head.paragraph_pause));
     const speeds = new Set(list.map(({ speed }) => speed));
     show(this.pace, speeds.size === 1 ? String([...speeds][0]) : ""); // empty if they differ
@@ -162,6 +167,12 @@ export class ScriptView {
     this.status.setAttribute("aria-live", running || proof ? "off" : "polite"); // screen readers read the outcome only
     if (this.status.textContent !== parts.join(" · ")) this.status.textContent = parts.join(" · ");
     this.root.toggleAttribute("data-running", running);
+  }
+
+  // The cover is fetched when the menu that shows it is opened.
+  showCover() {
+    const { head } = this.editor.script ?? {};
+    if (this.saving.open && head) this.cover.show(head.cover);
   }
 
   showCast({ list }) {

@@ -6,14 +6,16 @@ values are untrusted: storage looks them up under the owner.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InvalidInput, TakeNotFound
+from studio.books.covers import make_cover
 from studio.script import Card
 from studio.script.casting import speaker_or_narrator
-from web.downloads.scripts import AUDIOBOOK, SCRIPT_FORMATS
+from web.downloads.scripts import SCRIPT_FORMATS
 from web.downloads.sounds import peaks_of, sound_facts
 from web.tabs.script.commands import ScriptCommand
 from web.tabs.script.views import script_view, take_view
@@ -50,9 +52,12 @@ class ScriptActions:
             "listen": self._listen,
             "peaks": self._peaks,
             "save": self._save,
+            "cover": self._cover,
         }
         self.write_actions: Mapping[str, Callable[[Owner, ScriptCommand, Texts], Reply]] = {
             "rename": self._rename,
+            "author": self._author,
+            "set_cover": self._set_cover,
             "discard": self._discard,
             "speak": self._speak,
             "stop": self._stop,
@@ -109,7 +114,7 @@ class ScriptActions:
         return {"peaks": waves}
 
     def _save(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
-        """Return a link to the script as a file. An audiobook can have a cover: a base64-encoded picture."""
+        """Return a link to the script as a file."""
         format, script = command.text("format"), self._scripts.get(command.script, owner=owner.key)
         if format not in SCRIPT_FORMATS:
             raise UnexpectedPayload
@@ -117,15 +122,31 @@ class ScriptActions:
             raise InvalidInput("cards.unspoken")
         missing = 0 if format == "md" else script.cards - script.done
         message = texts("script.saved_part", missing=missing, count=script.cards) if missing else texts("script.saved")
-        cover = command.optional("text") if format == AUDIOBOOK else None
-        file = f"{script.id}.{format}" + (f"+{self._context.links.covers.put(cover)}" if cover else "")
-        return {"url": self._context.links.sign(owner, "script", file), "message": message}
+        return {"url": self._context.links.sign(owner, "script", f"{script.id}.{format}"), "message": message}
+
+    def _cover(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
+        """Return the cover as a data URL; "" if there is none."""
+        picture = self._scripts.cover(command.script, owner=owner.key)
+        return {"cover": f"data:image/jpeg;base64,{b64encode(picture).decode()}" if picture else ""}
 
     # ---- the script
 
     def _rename(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._scripts.rename(command.text("id"), command.text("name"), owner=owner.key)
         return self._list(owner, command, texts)
+
+    def _author(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
+        self._scripts.set_author(command.script, command.text("name"), owner=owner.key)
+        return {}
+
+    def _set_cover(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
+        """Set the cover, a base64-encoded picture; without one, remove it."""
+        try:
+            sent = b64decode(command.optional("text") or "", validate=True)
+        except ValueError as error:
+            raise InvalidInput("cards.bad_cover") from error
+        self._scripts.set_cover(command.script, make_cover(sent) if sent else b"", owner=owner.key)
+        return {}
 
     def _discard(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         name = self._scripts.get(command.text("id"), owner=owner.key).name

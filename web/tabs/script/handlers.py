@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +14,7 @@ import gradio as gr
 from engine.errors import InvalidInput, RepriseError, ScriptNotFound, VoiceNotFound
 from storage.scripts.limits import MAX_SCRIPT_NAME
 from studio.books.reading import SUFFIXES as BOOKS
-from studio.books.reading import book_kind, read_book
+from studio.books.reading import Book, book_kind, read_book
 from studio.script import Script, parse, parse_file
 from studio.script.casting import initial_cast, speaker_or_narrator
 from studio.script.formats.document import PARAGRAPH_PAUSE
@@ -49,7 +48,7 @@ class ScriptText(Payload):
 
 
 @dataclass(frozen=True)
-class Author:
+class Creator:
     """The owner of new scripts. deletion_token: from `Storage.deletion_token`."""
 
     owner: str
@@ -76,9 +75,9 @@ class ScriptHandlers:
         texts = self._context.texts(request)
         try:
             sent = parse_payload(ScriptText, text=text, picked=picked)
-            author = self._author(token, request)
+            creator = self._creator(token, request)
             script = parse(sent.text)
-            script_id = self._create(script, default_name(script), sent.picked, author, request)
+            script_id = self._create(script, script.title or default_name(script), sent.picked, creator, request)
         except Exception as error:
             return notice(error_message(error, texts), "bad"), gr.skip(), gr.skip(), gr.skip()
         return "", "", self._opened(script_id, script, texts), broadcast_change("scripts")
@@ -105,15 +104,15 @@ class ScriptHandlers:
         file = PurePath(uploaded_name(upload) or path.name)
         if file.suffix.lower() not in SUFFIXES:
             raise InvalidInput(texts("script.wrong_file", kinds=tuple(SUFFIXES)))
-        author = self._author(token, request)
-        title, scripts = _read_file(path)
-        name = " ".join((title or file.stem).split())
+        creator = self._creator(token, request)
+        book = _read_file(path)
+        scripts, name = book.scripts, " ".join((book.title or file.stem).split())
         wanted = parse_payload(SelectedVoice, voice=picked).voice
         # The first is created last, so that it comes first in the list.
         for number, script in reversed(list(enumerate(scripts, 1))):
             part = f" ({number}/{len(scripts)})" if len(scripts) > 1 else ""
             part = name[: MAX_SCRIPT_NAME - len(part)] + part
-            script_id = self._create(script, part, wanted, author, request)
+            script_id = self._create(script, part, wanted, creator, request, book.cover)
         opened = self._opened(script_id, scripts[0], texts)
         if len(scripts) > 1:
             opened["message"] = texts("script.books", name=name, count=len(scripts))
@@ -166,18 +165,28 @@ class ScriptHandlers:
         except RepriseError as error:
             return {"state": None, "problem": error_message(error, texts)}
 
-    def _author(self, token: Any, request: gr.Request) -> Author:
+    def _creator(self, token: Any, request: gr.Request) -> Creator:
         owner = self._context.owner(token, request).key
-        return Author(owner, self._context.storage.deletion_token(owner=owner))
+        return Creator(owner, self._context.storage.deletion_token(owner=owner))
 
-    def _create(self, script: Script, name: str, picked: str, author: Author, request: gr.Request) -> str:
-        owner = author.owner
+    def _create(
+        self, script: Script, name: str, picked: str, creator: Creator, request: gr.Request, cover: bytes = b""
+    ) -> str:
+        owner = creator.owner
         voices, scripts = self._context.voices.list(owner=owner), self._context.storage.scripts
         ids = [voice.id for voice in voices]
         voice = picked if picked in ids else next(iter(ids), None)
         narrators = narrator_names(self._context, self._context.texts(request))
         cards = [replace(card, speaker=speaker_or_narrator(card.speaker, narrators)) for card in script.cards]
-        made = scripts.create(name, cards, voice_id=voice, owner=owner, deletion_token=author.deletion_token).id
+        made = scripts.create(
+            name,
+            cards,
+            voice_id=voice,
+            author=script.author,
+            cover=cover,
+            owner=owner,
+            deletion_token=creator.deletion_token,
+        ).id
         cast = initial_cast((card.speaker for card in cards), voices, voice) if voice else {}
         for speaker, theirs in cast.items():
             if theirs != voice:
@@ -196,13 +205,13 @@ class ScriptHandlers:
         return {"show": script_id, "message": texts("script.left_out", count=len(script.omitted), first=shown)}
 
 
-def _read_file(path: Path) -> tuple[str, Sequence[Script]]:
-    """Return a file's title, or "", and its scripts. Raises InvalidText."""
+def _read_file(path: Path) -> Book:
+    """Read a book, or another file as a book of one script. Raises InvalidText."""
     kind = book_kind(path)
-    if kind is None:
-        return "", [parse_file(path.read_bytes(), path.name)]
-    book = read_book(path, kind)
-    return book.title, book.scripts
+    if kind is not None:
+        return read_book(path, kind)
+    script = parse_file(path.read_bytes(), path.name)
+    return Book((script,), script.title)
 
 
 def default_name(script: Script) -> str:

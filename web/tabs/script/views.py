@@ -46,7 +46,8 @@ class ScriptPatcher:
         ScriptNotFound.
 
             script, since (the version that the patch applies to, or empty), version
-            head      name, cards, done, spoken, paragraph_pause, left, wait (seconds or None), waiting, running,
+            head      name, author, cover (differs for each picture; None if there is none), cards, done, spoken,
+                      paragraph_pause, left, wait (seconds or None), waiting, running,
                       trouble, proof (cards, done, attempt; None while no proof is running), differing (number of
                       cards whose take was checked and has wrong words)
             order     ids of all cards; None if unchanged
@@ -96,6 +97,8 @@ class ScriptPatcher:
         state = progress(cards, factor or 0.0)
         return {
             "name": record.name,
+            "author": record.author,
+            "cover": record.cover,
             "cards": state.cards,
             "done": state.done,
             "spoken": round(state.spoken, 1),

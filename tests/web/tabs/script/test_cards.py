@@ -78,7 +78,7 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         for width, height in ((640, 450), (700, 640), (390, 740)):
             page.set_viewport_size({"width": width, "height": height})
             text(page, 3).scroll_into_view_if_needed()
-            page.locator(".rp-script-cover").click(trial=True)
+            button(page, "Choose a picture").click(trial=True)
         page.set_viewport_size({"width": 390, "height": 844})
         tab(page).get_by_text("Save as").click()
         button(page, "More for card 3").click()

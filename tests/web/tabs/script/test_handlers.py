@@ -2,6 +2,7 @@
 
 import inspect
 import threading
+from base64 import b64encode
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from storage import Storage
 from studio.script import Script, parse
 from studio.script.casting import initial_cast
 from studio.script.runner import ScriptRunner
-from tests.studio.books.making import epub
+from tests.studio.books.making import epub, picture
 from tests.support.fake_engine import FakeEngine, voice
 from tests.support.looping import run, run_beside_two
 from tests.support.waiting import until
@@ -207,9 +208,20 @@ def test_files_become_scripts_with_their_name(page: Page, context: WebContext, t
     for name in ("novel.epub", "novel.DOCX", "novel.pdf"):
         trouble, *_ = bring(name, b"\0\1\2 not a book")
         assert "This book is damaged, or not the kind of file that its name says" in trouble, name
-    _, desk, _ = bring("novel.epub", epub(["<p>Hello.</p>", "<p>Bye.</p>"], ["One", "Two"], LONG_TITLE))
+    named = {
+        "items": '<item id="c" href="c.png" media-type="image/png" properties="cover-image"/>',
+        "metadata": "<dc:creator>Ann Writer</dc:creator>",
+        "OEBPS/c.png": picture(),
+    }
+    _, desk, _ = bring("novel.epub", epub(["<p>Hello.</p>", "<p>Bye.</p>"], ["One", "Two"], LONG_TITLE, **named))
     page.open(desk["show"])
     assert (page.state["head"]["name"], [card["chapter"] for card in page.cards]) == (LONG_TITLE, ["One", "Two"])
+    assert page.state["head"]["author"] == "Ann Writer"
+    assert page.ask("cover")["cover"].startswith("data:image/jpeg;base64,")
+    _, desk, _ = bring("saved.md", b'---\ntitle: "Emma"\nauthor: "Jane Austen"\nparagraph-pause: 1\n---\n\nHello.\n')
+    page.open(desk["show"])
+    assert (page.state["head"]["name"], page.state["head"]["author"]) == ("Emma", "Jane Austen")
+    assert page.ask("cover")["cover"] == ""
     assert list(context.folder.iterdir()) == [], "uploads are deleted"
     trouble, *_ = bring("picture.PNG", b"words")
     assert "choose one whose name ends in .txt, .md, .markdown, .srt, .vtt, .epub, .docx, .pdf." in trouble
@@ -346,10 +358,25 @@ def test_cards_are_edited(page: Page, storage: Storage) -> None:
     assert line is None
 
 
+def test_author_and_cover(page: Page) -> None:
+    page.make("Hello.")
+    assert page.ask("author", name=" Ann  Writer ")["rung"]
+    assert page.state["head"]["author"] == "Ann Writer"
+    page.ask("set_cover", text=b64encode(picture()).decode())
+    assert page.ask("cover")["cover"].startswith("data:image/jpeg;base64,")
+    mark = page.state["head"]["cover"]
+    for wrong in ("no base64", ".", b64encode(b"no picture").decode()):
+        assert "not a picture" in page.ask("set_cover", text=wrong)["problem"]
+    assert page.state["head"]["cover"] == mark
+    page.ask("set_cover")
+    assert (page.state["head"]["cover"], page.ask("cover")["cover"]) == (None, "")
+
+
 @pytest.mark.parametrize(
     ("do", "values"),
     [
         ("edit", {"text": "no card"}),
+        ("author", {}),
         ("edit", {"card": 5, "text": "x"}),
         ("pause", {"card": "x", "seconds": "1"}),
         ("pause", {"card": "x", "seconds": float("nan")}),

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import av
 import pytest
-from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, Position, expect
 from pyloudnorm import Meter
 
 from storage import Storage
+from tests.studio.books.making import picture
 from tests.studio.script.test_runner import Actor
 from tests.support.fake_engine import SAMPLE_RATE, voice
 from tests.support.waiting import until
@@ -279,20 +279,36 @@ def save_files(page: Page, storage: Storage, ids: list[str], tmp_path: Path) -> 
     assert (name, rate) == ("Good morning! Did you sleep_.wav", SAMPLE_RATE)
     assert len(samples) / rate == pytest.approx(seconds, abs=0.01)
     assert Meter(rate).integrated_loudness(samples / 32768) == pytest.approx(-16, abs=0.5)
-    picture = tmp_path / "cover.png"
-    Image.new("RGB", (1500, 900), "teal").save(picture)
+    cover = tab(page).get_by_role("group", name="Cover of the M4B")
     tab(page).get_by_text("Save as").click()
-    tab(page).get_by_label("Cover of the M4B").set_input_files(picture)
+    expect(cover.get_by_role("button", name="Remove the picture")).to_be_hidden()
+    file = tmp_path / "cover.png"
+    file.write_bytes(picture("PNG", 1500, 900))
+    cover.locator("input").set_input_files(file)
+    expect(cover.locator("img")).to_have_js_property("naturalWidth", 1000)
+    author = tab(page).get_by_label("Author")
+    author.fill("Ann Writer")
+    author.press("Enter")
+    until(lambda: storage.scripts.list()[0].author == "Ann Writer")
+    page.reload()
+    expect(author).to_have_value("Ann Writer")
+    tab(page).get_by_text("Save as").click()
+    expect(cover.locator("img")).to_have_js_property("naturalWidth", 1000)
     name, book = downloaded(page, button(page, "M4B"))
     assert (name, book[4:12]) == ("Good morning! Did you sleep_.m4b", b"ftypM4B ")
     with av.open(io.BytesIO(book)) as read:
-        cover = read.streams.video[0]
-        assert (cover.width, cover.height) == (1000, 600), "the page scales the cover down"
-    picture.write_text("no picture")
+        shown = read.streams.video[0]
+        assert (shown.width, shown.height) == (1000, 600), "the page scales the cover down"
+        assert read.metadata["artist"] == "Ann Writer"
+    file.write_text("no picture")
     tab(page).get_by_text("Save as").click()
-    tab(page).get_by_label("Cover of the M4B").set_input_files(picture)
-    button(page, "M4B").click()
+    cover.locator("input").set_input_files(file)
     expect(tab(page).get_by_role("alert").filter(has_text="This cover is not a picture")).to_be_visible()
+    cover.get_by_role("button", name="Remove the picture").click()
+    expect(cover.locator("img")).to_be_hidden()
+    expect(cover.get_by_role("button", name="Choose a picture")).to_be_focused()
+    until(lambda: storage.scripts.list()[0].cover is None)
+    page.keyboard.press("Escape")
 
 
 def delete_cards_while_editing(page: Page, storage: Storage) -> None:
