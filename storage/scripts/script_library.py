@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.messages import UserMessage
@@ -147,6 +147,17 @@ class ScriptLibrary:
         """Delete a card and its takes, except those in the history."""
         self._database.delete(
             lambda session: card_order.remove(session=session, card_id=card_id, owner=checked_owner(owner))
+        )
+
+    def delete_chapters(self, script_id: str, card_ids: Collection[str], *, owner: str = LOCAL) -> None:
+        """Delete the chapters that begin with these cards, and their takes, except those in the history.
+
+        The first chapter begins with the first card. Raises InvalidInput if a card is locked.
+        """
+        self._database.delete(
+            lambda session: card_order.remove_chapters(
+                session=session, script_id=script_id, owner=checked_owner(owner), card_ids=frozenset(card_ids)
+            )
         )
 
     def move(self, card_id: str, position: int, *, owner: str = LOCAL) -> CardRecord:

@@ -154,7 +154,8 @@ def speak_and_proof_book(page: Page, device: InputDevice, folder: Path, ready: l
     book = folder / "book.epub"
     cover = '<item id="c" href="c.png" media-type="image/png" properties="cover-image"/>'
     named = {"items": cover, "metadata": "<dc:creator>Ann Writer</dc:creator>", "OEBPS/c.png": picture()}
-    book.write_bytes(epub(CHAPTERS, ["The River", "The Harbour"], "Two Places", **named))
+    chapters = ["<p>All rights reserved.</p>", *CHAPTERS]
+    book.write_bytes(epub(chapters, ["Copyright", "The River", "The Harbour"], "Two Places", **named))
     open_tab(page, "Script")
     expect(page.get_by_text("No scripts yet.")).to_be_visible()
     assert violations(page, "#rp-tab-script") == []
@@ -167,6 +168,7 @@ def speak_and_proof_book(page: Page, device: InputDevice, folder: Path, ready: l
     expect(page.get_by_label("Name of the script")).to_have_value("Two Places")
     expect(page.get_by_role("heading", name="The Harbour")).to_be_visible()
     expect(page.get_by_label("Author")).to_have_value("Ann Writer")
+    delete_first_chapter(page, device)
     expect(page.get_by_role("button", name="Check and fix")).to_be_hidden()
     device.press(page.get_by_label("Listen along"), "Space")
     device.button("Speak all")
@@ -190,6 +192,25 @@ def speak_and_proof_book(page: Page, device: InputDevice, folder: Path, ready: l
     device.button("Fix", card(page, 4))
     expect(page.get_by_text("Every word matches the text.")).to_have_count(4)
     expect(page.locator(".rp-script-status")).not_to_contain_text("wrong words")
+
+
+def delete_first_chapter(page: Page, device: InputDevice) -> None:
+    """It is deleted with the next action, whose result depends on it."""
+    chapters = page.locator(".rp-script-chapters")
+    expect(chapters.locator("summary")).to_have_text("Chapters: 3")
+    remove = chapters.locator(".rp-script-chapters-remove")
+    expect(remove).to_be_disabled()
+    device.press(chapters.get_by_label("All chapters"), "Space")
+    expect(remove).to_be_disabled()
+    device.press(chapters.get_by_label("The River"), "Space")
+    device.press(chapters.get_by_label("The Harbour"), "Space")
+    assert violations(page, ".rp-scripts") == []
+    device.button("Delete the chapters that are not ticked: 1")
+    expect(page.get_by_role("heading", name="Copyright")).to_be_hidden()
+    device.button("Undo", chapters)
+    expect(page.get_by_role("heading", name="Copyright")).to_be_visible()
+    device.button("Delete the chapters that are not ticked: 1")
+    expect(page.get_by_role("heading", name="Copyright")).to_be_hidden()
 
 
 def save_book(page: Page, device: InputDevice) -> None:

@@ -5,7 +5,9 @@ Functions work within the caller's session; every change locks the script first.
 
 from __future__ import annotations
 
-from sqlalchemy import func, select, update
+from collections.abc import Set
+
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
@@ -39,6 +41,32 @@ def insert(
 def remove(*, session: Session, card_id: str, owner: str) -> None:
     """Delete a card with its takes, except those in the history. Raises ScriptNotFound, InvalidInput."""
     _remove(session, cards.lock_editable_row(session, card_id, owner))
+
+
+def remove_chapters(*, session: Session, script_id: str, owner: str, card_ids: Set[str]) -> None:
+    """Delete the chapters that begin with these cards, and their takes, except those in the history.
+
+    The first chapter begins with the first card. Ids of other cards are ignored. Raises ScriptNotFound, InvalidInput.
+    """
+    scripts.lock_row(session=session, script_id=script_id, owner=owner)
+    query = select(CardRow.id, CardRow.position, CardRow.chapter, CardRow.locked).where(CardRow.script_id == script_id)
+    kept: list[tuple[str, int]] = []
+    removed: list[str] = []
+    wanted = True
+    for card_id, position, chapter, locked in session.execute(query.order_by(CardRow.position)):
+        if position == 0 or chapter is not None:
+            wanted = card_id not in card_ids
+        if wanted:
+            kept.append((card_id, position))
+        elif locked:
+            raise InvalidInput("cards.locked")
+        else:
+            removed.append(card_id)
+    takes.delete_of_cards(session=session, card_ids=removed)
+    session.execute(delete(CardRow).where(CardRow.id.in_(removed)).execution_options(synchronize_session=False))
+    moved = [{"id": id, "position": place} for place, (id, position) in enumerate(kept) if position != place]
+    if moved:
+        session.execute(update(CardRow), moved)
 
 
 def move(*, session: Session, card_id: str, owner: str, position: int) -> CardRecord:

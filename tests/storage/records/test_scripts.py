@@ -535,6 +535,26 @@ def test_interrupted_change_is_atomic(sqlite: str, sqlite_database: Database, ch
     assert statement > 4
 
 
+def test_chapters_are_deleted_with_their_takes(storage: Storage, url: str) -> None:
+    chapters = [None, None, "One", None, "Two", "Three", None, "Four"]
+    storage.history.change_settings(history=False)
+    new = [card(f"{number}.", chapter=chapter) for number, chapter in enumerate(chapters)]
+    script = storage.scripts.create("Book", new).id
+    cards = storage.scripts.cards(script)
+    for each in cards:
+        attach_take(storage, each)
+    storage.scripts.delete_chapters(script, [cards[0].id, cards[3].id, cards[4].id, cards[5].id, UNKNOWN_ID])
+    assert texts_in_order(storage, script) == ["2.", "3.", "7."], "the fourth card begins no chapter"
+    assert [each.id for each in storage.scripts.cards(script)] == [cards[2].id, cards[3].id, cards[7].id]
+    assert count_rows(url, "card_takes") == count_rows(url, "generations") == 3
+    with pytest.raises(ScriptNotFound):
+        storage.scripts.delete_chapters(script, [cards[2].id], owner="user:eve")
+    storage.scripts.lock(cards[3].id)
+    with pytest.raises(InvalidInput, match="locked"):
+        storage.scripts.delete_chapters(script, [cards[2].id, cards[7].id])
+    assert texts_in_order(storage, script) == ["2.", "3.", "7."]
+
+
 def test_author_and_cover(storage: Storage, url: str) -> None:
     made = storage.scripts.create("Book", [card("One.")], author=" Jane  Austen ", cover=b"one")
     assert made.author == "Jane Austen"

@@ -1,5 +1,7 @@
 // The page's copy of a script, updated by patches of web/tabs/script/views.py, and functions of its cards.
 
+import { roughly, speakingTime } from "../speak/estimate.js";
+
 export class ScriptCopy {
   constructor(id) {
     Object.assign(this, { id, version: "", head: null, order: [], cards: new Map() });
@@ -36,6 +38,32 @@ export function castOf(cards) {
     cast.set(speaker, role);
   }
   return [...cast.values()];
+}
+
+const times = new WeakMap(); // by card, which a patch replaces by another object
+
+function timeOf(card) {
+  if (!times.has(card)) times.set(card, speakingTime(card.text) / card.speed + card.pause);
+  return times.get(card);
+}
+
+// The chapters: { id: of the first card, title, seconds: estimated }. name: the title of what precedes the first one.
+export function chaptersOf(cards, name) {
+  const chapters = [];
+  for (const card of cards) {
+    if (card.chapter || !chapters.length) chapters.push({ id: card.id, title: card.chapter ?? name, seconds: 0 });
+    chapters.at(-1).seconds += timeOf(card);
+  }
+  return chapters.map((chapter) => ({ ...chapter, seconds: roughly(chapter.seconds) }));
+}
+
+// The cards of the chapters that begin with cards of these ids.
+export function cardsOfChapters(cards, ids) {
+  let included = false;
+  return cards.filter((card, i) => {
+    if (card.chapter || i === 0) included = ids.includes(card.id);
+    return included;
+  });
 }
 
 export const isComing = (card) => card.state === "queued" || card.state === "speaking";

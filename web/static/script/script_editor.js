@@ -2,7 +2,7 @@
 // its answer is the new value; see web/tabs/script/handlers.py. The server speaks the cards whether or not this page is
 // open; the page polls the progress.
 
-import { castOf, characters, isComing, partingPlace, ScriptCopy } from "./cards.js";
+import { cardsOfChapters, castOf, characters, isComing, partingPlace, ScriptCopy } from "./cards.js";
 import { ContinuousPlayback } from "./continuous_playback.js";
 import { sent } from "./fields.js";
 import { RequestQueue } from "./request_queue.js";
@@ -146,7 +146,7 @@ class ScriptEditor {
 
   // quiet: not caused by the user, so the message stays.
   async ask(what, values = {}, { quiet = false } = {}) {
-    if (COUNTING.has(what)) finishDeletions(this.view.list);
+    if (COUNTING.has(what)) finishDeletions(this.view.open);
     const about = this.script;
     const answer = await this.requests.ask(() => {
       return { do: what, script: about?.id ?? "", version: about?.version ?? "", values };
@@ -258,7 +258,7 @@ class ScriptEditor {
 
   // Opens a script. Resolves to whether the server has it.
   async open(id, message = "", { quiet = false } = {}) {
-    finishDeletions(this.view.list);
+    finishDeletions(this.view.open);
     this.script = new ScriptCopy(id);
     this.listening.rest();
     this.view.clear();
@@ -269,7 +269,9 @@ class ScriptEditor {
     this.saveKept();
     if (quiet && !answer) this.say(""); // it was discarded elsewhere
     else if (message) this.say(message);
-    this.view.cast.open = castOf(this.script?.list ?? []).length > 1 && !this.script.head.done; // casting is the first thing to do
+    // The first things to do are choosing chapters and casting.
+    this.view.chapters.panel.open = !this.script.head?.done;
+    this.view.cast.open = castOf(this.script?.list ?? []).length > 1 && !this.script.head.done;
     this.turn();
     this.later();
     return found;
@@ -279,7 +281,7 @@ class ScriptEditor {
   async close() {
     const { id } = this.script;
     const held = this.view.open.contains(document.activeElement);
-    finishDeletions(this.view.list);
+    finishDeletions(this.view.open);
     this.script = null;
     this.listening.rest();
     remember(OPEN_KEY, null);
@@ -301,6 +303,15 @@ class ScriptEditor {
   // Asks for a change of the open script with the value of a field.
   enter(field, what, values) {
     sent(field, this.ask(what, values), () => this.script?.head && this.view.showHead(this.script));
+  }
+
+  // Deletes the chapters that begin with cards of these ids.
+  removeChapters(ids) {
+    const { script, view } = this;
+    finishDeletions(view.open);
+    const also = cardsOfChapters(script.list, ids).map(({ id }) => view.views.get(id).node);
+    // The list of chapters stays: it is shown again when the server has answered.
+    deleteWithUndo(view.chapters.node, () => this.ask("remove_chapters", { chapters: ids }).then(() => false), { also });
   }
 
   // ---- speaking

@@ -3,6 +3,7 @@
 import { CardView, fillVoices } from "./card_view.js";
 import { CardDrag } from "./card_drag.js";
 import { castOf } from "./cards.js";
+import { ChapterChoice } from "./chapter_choice.js";
 import { CoverField } from "./cover.js";
 import { isEdited, show } from "./fields.js";
 import { TakePeaks } from "./take_peaks.js";
@@ -21,6 +22,7 @@ export class ScriptView {
     for (const name of ["name", "author", "speak", "hear", "stop", "proof", "along", "saving", "progress", "status", "cast", "roles", "apart", "pace", "open"]) {
       this[name] = find(name);
     }
+    this.chapters = new ChapterChoice(find("chapters"), (ids) => editor.removeChapters(ids));
     this.cover = new CoverField((...request) => editor.ask(...request));
     this.saving.addEventListener("toggle", () => this.showCover());
     this.list = root.querySelector(".rp-script-cards");
@@ -53,6 +55,7 @@ export class ScriptView {
     for (const card of whose) this.views.get(card.id).show(card, numbers.get(card.id));
     this.showHead(script);
     this.showCast(script);
+    this.chapters.show(script.list, script.head.name);
   }
 
   // The nodes of the cards, without deleted ones.

@@ -26,12 +26,11 @@ export function speakingTime(text) {
   return time;
 }
 
-// The number of code points, and seconds: rounded up below 10, to multiples of 5 below 90, and to multiples of 30 above.
+// Seconds: rounded up below 10, to multiples of 5 below 90, and to multiples of 30 above.
+export const roughly = (time) => (time < 10 ? Math.ceil(time) : Math.round(time / (time < 90 ? 5 : 30)) * (time < 90 ? 5 : 30));
+
+// The number of code points, and rough seconds.
 export function measured(text) {
   const trimmed = text.trim();
-  const time = speakingTime(trimmed);
-  return {
-    count: [...trimmed].length,
-    seconds: time < 10 ? Math.ceil(time) : time < 90 ? Math.round(time / 5) * 5 : Math.round(time / 30) * 30,
-  };
+  return { count: [...trimmed].length, seconds: roughly(speakingTime(trimmed)) };
 }

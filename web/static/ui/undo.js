@@ -12,15 +12,17 @@ const waiting = new Map(); // pending deletions, by the item's node
 whenLeaving(() => [...waiting.keys()].forEach(finish));
 
 // node: the item's, removed by its creator once the server has deleted the item. act(): deletes the item; it may return a
-// promise of a truthy value if the server did. focus: whether the Undo button takes the focus.
-export function deleteWithUndo(node, act, { focus = true } = {}) {
+// promise of a truthy value if the server did. focus: whether the Undo button takes the focus. also: nodes of further
+// items, which are hidden meanwhile.
+export function deleteWithUndo(node, act, { focus = true, also = [] } = {}) {
   if (isDeleted(node)) return;
   const line = create("div", { class: "rp-gone", role: "status" }, create("span", { text: words("takes.deleted") }));
   const undo = button({ class: "rp-quiet", text: words("library.undo"), onclick: () => bringBack(node) });
   line.append(" ", undo);
   node.append(line);
-  node.toggleAttribute("data-gone", true);
-  waiting.set(node, { line, act, timer: setTimeout(() => finish(node), UNDO_FOR) });
+  const nodes = [node, ...also.filter((each) => !isDeleted(each))];
+  for (const each of nodes) each.toggleAttribute("data-gone", true);
+  waiting.set(node, { line, nodes, act, timer: setTimeout(() => finish(node), UNDO_FOR) });
   if (focus) undo.focus();
 }
 
@@ -33,29 +35,29 @@ export const isDeleted = (node) => node.hasAttribute("data-gone");
 
 function bringBack(node) {
   if (!waiting.has(node)) return; // it is being deleted
-  const { line, timer } = waiting.get(node);
+  const { line, nodes, timer } = waiting.get(node);
   clearTimeout(timer);
   waiting.delete(node);
-  restore(node, line);
+  restore(nodes, line);
   focusOn(node);
 }
 
 function finish(node) {
   if (!waiting.has(node)) return;
-  const { line, timer, act } = waiting.get(node);
+  const { line, nodes, timer, act } = waiting.get(node);
   clearTimeout(timer);
   waiting.delete(node);
   const held = node.contains(document.activeElement);
   line.querySelector("button").disabled = true;
   if (held) focusOn(neighbour(node));
   const done = act();
-  if (done?.then) done.then((deleted) => deleted || restore(node, line));
-  else setTimeout(() => restore(node, line), BACK_AFTER);
+  if (done?.then) done.then((deleted) => deleted || restore(nodes, line));
+  else setTimeout(() => restore(nodes, line), BACK_AFTER);
 }
 
-function restore(node, line) {
+function restore(nodes, line) {
   line.remove();
-  node.removeAttribute("data-gone");
+  for (const node of nodes) node.removeAttribute("data-gone");
 }
 
 // The node that takes the focus of a deleted one.

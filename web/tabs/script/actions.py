@@ -77,6 +77,7 @@ class ScriptActions:
             "split": self._split,
             "merge": self._merge,
             "remove": self._remove,
+            "remove_chapters": self._remove_chapters,
             "choose": self._choose,
             "proof": self._proof,
         }
@@ -298,6 +299,10 @@ class ScriptActions:
 
     def _remove(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._scripts.delete_card(command.text("card"), owner=owner.key)
+        return {}
+
+    def _remove_chapters(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
+        self._scripts.delete_chapters(command.script, command.chapters, owner=owner.key)
         return {}
 
     def _choose(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:

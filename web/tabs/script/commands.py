@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, StringConstraints
 
+from storage.scripts.limits import MAX_CARDS
 from web.gradio_internals import event_value
 from web.ui.payloads import (
     Count,
+    Id,
     Ids,
     OptionalId,
     Payload,
@@ -43,6 +45,7 @@ class CommandValues(Payload):
     locked: bool = False
     repair: bool = False
     takes: Ids = Field(default_factory=list)
+    chapters: Annotated[list[Id], Field(max_length=MAX_CARDS)] = Field(default_factory=list)
 
 
 class CommandPayload(Payload):
@@ -94,6 +97,11 @@ class ScriptCommand:
     def ids(self) -> list[str]:
         """Return the ids of takes, at most forty."""
         return self._values.takes
+
+    @property
+    def chapters(self) -> list[str]:
+        """Return the ids of the cards that chapters begin with."""
+        return self._values.chapters
 
     def flag(self, name: str) -> bool:
         """Return a boolean."""

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { seeded } from "../helpers.js";
-import { castOf, characters, nextToHear, partingPlace, ScriptCopy, trimmedPlace } from "../../../../web/static/script/cards.js";
+import { cardsOfChapters, castOf, chaptersOf, characters, nextToHear, partingPlace, ScriptCopy, trimmedPlace } from "../../../../web/static/script/cards.js";
 import { ContinuousPlayback } from "../../../../web/static/script/continuous_playback.js";
 import { RequestQueue } from "../../../../web/static/script/request_queue.js";
 import { TakePeaks } from "../../../../web/static/script/take_peaks.js";
@@ -140,6 +140,18 @@ test("the cast lists the speakers in order of appearance", () => {
     { speaker: null, cards: 2, voices: ["v", null] },
   ]);
   assert.deepEqual(castOf([]), []);
+});
+
+test("chapters begin at their first cards, and have estimated lengths", () => {
+  const chapter = (id, title) => card(id, { chapter: title, text: "Hello there. ".repeat(20), speed: 2, pause: 10 });
+  const cards = [chapter("a", null), chapter("b", null), chapter("c", "One"), chapter("d", "Two"), chapter("e", null)];
+  const [{ seconds }] = chaptersOf([cards[0]], "A Book");
+  assert.ok(seconds > 15 && seconds < 30);
+  const found = chaptersOf(cards, "A Book").map(({ id, title, seconds: length }) => [id, title, length > 1.5 * seconds]);
+  assert.deepEqual(found, [["a", "A Book", true], ["c", "One", false], ["d", "Two", true]]);
+  assert.deepEqual(chaptersOf([], "A Book"), []);
+  assert.deepEqual(cardsOfChapters(cards, ["a", "d"]).map(({ id }) => id), ["a", "b", "d", "e"]);
+  assert.deepEqual(cardsOfChapters(cards, ["b"]), []);
 });
 
 test("the next card is awaited only while the script is being spoken", () => {

@@ -123,6 +123,19 @@ test("an item that the server did not delete reappears", async () => {
   assert.deepEqual(nodes.map(isDeleted), [false, true]);
 });
 
+test("further items are hidden with an item, and reappear with it", async () => {
+  const { nodes } = rows(3);
+  deleteWithUndo(nodes[0], () => Promise.resolve(null), { also: [nodes[1], nodes[2]] });
+  assert.deepEqual(nodes.map(isDeleted), [true, true, true]);
+  undo(nodes[0]).pressed();
+  assert.deepEqual(nodes.map(isDeleted), [false, false, false]);
+  deleteWithUndo(nodes[1], () => Promise.resolve({}));
+  deleteWithUndo(nodes[0], () => Promise.resolve(null), { also: [nodes[1], nodes[2]] });
+  mock.timers.tick(10_000);
+  await nextTurn();
+  assert.deepEqual(nodes.map(isDeleted), [false, true, false]);
+});
+
 test("leaving the page applies all deletions, also of items no longer shown", () => {
   const { nodes } = rows(2);
   const done = [];

@@ -358,8 +358,8 @@ def test_cards_are_edited(page: Page, storage: Storage) -> None:
     assert line is None
 
 
-def test_author_and_cover(page: Page) -> None:
-    page.make("Hello.")
+def test_author_cover_and_chapters(page: Page) -> None:
+    page.make("# One\n\nHello.\n\n# Two\n\nBye.")
     assert page.ask("author", name=" Ann  Writer ")["rung"]
     assert page.state["head"]["author"] == "Ann Writer"
     page.ask("set_cover", text=b64encode(picture()).decode())
@@ -370,6 +370,8 @@ def test_author_and_cover(page: Page) -> None:
     assert page.state["head"]["cover"] == mark
     page.ask("set_cover")
     assert (page.state["head"]["cover"], page.ask("cover")["cover"]) == (None, "")
+    page.ask("remove_chapters", chapters=[page.cards[0]["id"]])
+    assert page.texts == ["Two", "Bye."]
 
 
 @pytest.mark.parametrize(
@@ -377,6 +379,7 @@ def test_author_and_cover(page: Page) -> None:
     [
         ("edit", {"text": "no card"}),
         ("author", {}),
+        ("remove_chapters", {"chapters": ["x"]}),
         ("edit", {"card": 5, "text": "x"}),
         ("pause", {"card": "x", "seconds": "1"}),
         ("pause", {"card": "x", "seconds": float("nan")}),
