@@ -47,6 +47,7 @@ from engine.serving.runner.step_runners import GraphMode
 from engine.serving.scheduler import MAX_SLOTS
 from engine.serving.warm_up import warm_up
 from engine.text import GrowingText, Segment, Segmentation, check_speakers
+from engine.text.ssml import plain_text
 from engine.text.tags import style_tag
 from engine.voice import BuiltInVoice, Consent, Voice
 
@@ -420,6 +421,7 @@ class Engine:
 
     def segments(self, text: str, speakers: int) -> list[Segment]:
         """Split a text for `speakers` speakers into segments. Raises InvalidText."""
+        text = plain_text(text)
         segments = self.segmentation.plan(text)
         check_speakers(segments, speakers)
         self.check_text(text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from engine.errors import InvalidInput, InvalidOption, InvalidText, VoiceNotFound, VoiceProtected
 from engine.languages import language_tag
 from engine.text.pauses import split_pauses
+from engine.text.ssml import plain_text
 from engine.text.tags import is_speakable
 from engine.voice import BuiltInVoice
 from storage.validation import is_id
@@ -100,7 +101,7 @@ class SpeechService:
         storage, phones = self._context.storage, engine.capabilities.phones
         with self._access.spending(caller, len(text)):
             if isinstance(text, str):
-                said = respell_for_owner(storage, text, spoken, owner=caller.owner, phones=phones)
+                said = respell_for_owner(storage, plain_text(text), spoken, owner=caller.owner, phones=phones)
                 _check_words(said.spoken)
                 full_text: str | GrowingText = said.spoken
                 texts = [said]

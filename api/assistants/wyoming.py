@@ -34,7 +34,6 @@ from wyoming.tts import (
     SynthesizeStart,
     SynthesizeStop,
     SynthesizeStopped,
-    SynthesizeTextFormat,
     SynthesizeVoice,
 )
 
@@ -42,7 +41,7 @@ from api.errors import detail_of
 from api.speech.delivery import AudioOutput, open_stream
 from api.speech.text_feed import TextFeed
 from engine import __version__
-from engine.errors import InvalidInput, InvalidOption
+from engine.errors import InvalidOption
 from engine.languages import language_tags
 from studio.access import Caller
 from studio.speech_service import VoiceChoice
@@ -127,11 +126,9 @@ class WyomingHandler(AsyncEventHandler):
         elif Synthesize.is_type(event.type):
             if not self._writing:  # else it repeats the text, for servers without the streaming events
                 whole = Synthesize.from_event(event)
-                _check_format(whole.text_format)
                 await self._begin(whole.voice, whole.text, AudioStop())
         elif SynthesizeStart.is_type(event.type):
             start = SynthesizeStart.from_event(event)
-            _check_format(start.text_format)
             if self._feed is not None:  # the text before had no stop: it ends here
                 self._feed.finish()
                 self._feed = None
@@ -285,8 +282,3 @@ def _described(record: ListedVoice, tags: list[str]) -> TtsVoice:
         version=None,
         languages=tags or [record.language or "en"],
     )
-
-
-def _check_format(format: str | SynthesizeTextFormat | None) -> None:
-    if format not in (None, SynthesizeTextFormat.TEXT):
-        raise InvalidInput("Texts are spoken as they are: send plain text instead of SSML.")

@@ -25,6 +25,7 @@ from api.speech.stream import MEDIA_TYPES, ChunkEncoder, EncodedSpeech, SpokenWo
 from engine.audio.output.mastering import at_loudness
 from engine.audio.output.stream import LOSSY, StreamEncoder, StreamFormat, written_rate
 from engine.errors import InvalidInput, InvalidText
+from engine.text.ssml import plain_text
 from studio.engines.speech_metrics import Usage
 from studio.provenance.provenance import Provenance
 
@@ -95,10 +96,11 @@ async def open_stream(
     try:
         speech = await pool.run(caller, start, _end_unheard)
     except InvalidText as error:
-        if error.message.key != NO_WORDS or not isinstance(text, str) or not can_be_silence(text):
+        plain = plain_text(text) if isinstance(text, str) else ""
+        if error.message.key != NO_WORDS or not can_be_silence(plain):
             raise
         await run_in_threadpool(context.access.spend, caller, len(text))
-        speech = Silence(text, context.app.engine.sample_rate, seed)
+        speech = Silence(plain, context.app.engine.sample_rate, seed)
     tags = Provenance.from_take(context.app.engine.name, speech.voice, speech.seed).tags()
     mark = context.app.watermark if as_whole else None
     encoder = _encoder(output, speech.sample_rate, tags, mark, as_whole)

@@ -13,6 +13,7 @@ from engine.text.pauses import check_total_pause, pause_seconds
 from engine.text.respelling import Respelling
 from engine.text.segmentation import Segment, Segmentation, last_speaker
 from engine.text.sentences import Span, ends_sentence, grapheme_ends, is_clause_end, sentences, word_ends
+from engine.text.ssml import SsmlReader
 from engine.text.tags import SPEAKER_TAG, is_speakable
 
 MIN_CLAUSE_WORDS = 4  # a shorter clause is spoken together with the next one
@@ -44,7 +45,8 @@ class GrowingText:
         self._speaker = ""  # the last speaker tag of the text taken
         self._pause_seconds = 0.0  # of the text taken
         self._lock = threading.Lock()
-        self._pending = ""
+        self._pending = ""  # without SSML
+        self._ssml = SsmlReader()
         self._wordless = 0  # characters of the pending text, known to have no words
         self._characters = 0
         self._paused = self._finished = False
@@ -55,11 +57,12 @@ class GrowingText:
 
     def append(self, piece: str) -> None:
         """Add a piece, which may begin and end within a word. Raises InvalidText, also if the text is finished."""
-        self._check(self._pending[self._pending.rfind(" ") + 1 :][-_WORD_START:] + piece)
+        plain = self._ssml.read(piece)
+        self._check(self._pending[self._pending.rfind(" ") + 1 :][-_WORD_START:] + plain)
         with self._lock:
             if self._finished:
                 raise InvalidText("The text is finished already; begin another one.")
-            self._pending += piece
+            self._pending += plain
             self._characters += len(piece)
             self._paused = False
         self.changed()
@@ -80,6 +83,7 @@ class GrowingText:
     def finish(self) -> None:
         """Signal the end of the text."""
         with self._lock:
+            self._pending += self._ssml.finish()
             self._finished = True
         self.changed()
 

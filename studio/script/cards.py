@@ -10,6 +10,7 @@ import regex
 from engine.errors import InvalidText
 from engine.text.cuts import split_to_fit
 from engine.text.sentences import Span, sentences
+from engine.text.ssml import plain_text
 from engine.text.tags import is_speakable
 from engine.text.timing import speaking_time
 from storage.repositories.folding import fold
@@ -84,11 +85,12 @@ def parse_file(data: bytes, name: str) -> Script:
 
 
 def parse(text: str, name: str = "") -> Script:
-    """Split a text into cards. Without a known suffix the format is detected: subtitles, Markdown or plain text.
+    """Split a text, which may have SSML, into cards. Without a known suffix the format is detected: subtitles, Markdown
+    or plain text.
 
     Raises InvalidText for a text that is too long or has no words.
     """
-    text = _NO_CHARACTER.sub("", _LINE_ENDS.sub("\n", checked_text(text)))
+    text = plain_text(_NO_CHARACTER.sub("", _LINE_ENDS.sub("\n", checked_text(text))))
     return cards_of(_read(_LONG_SPACE.sub("    ", text), PurePath(name).suffix.lower()))
 
 

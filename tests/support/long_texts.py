@@ -13,6 +13,7 @@ from engine.errors import InvalidText
 from engine.text import Segmentation, clean_text, cut_text, speaking_time
 from engine.text.english import normalization
 from engine.text.english.pronunciation import Lexicon
+from engine.text.ssml import plain_text
 from studio.script import cues, parse, parse_file, to_srt, to_vtt
 from studio.script.formats.decode import MAX_CHARACTERS
 from tests.paths import BUNDLED
@@ -145,6 +146,19 @@ UNITS = (
         "|a",
         "\\\n",
     ),
+    *(
+        "<speak>",
+        "<speak>a</speak>",
+        "<speak ",
+        "<break/>",
+        "<break ",
+        "<break a='b' ",
+        "<sub ",
+        "<sub a='b'>",
+        "<p>",
+        "<a b=c ",
+        "&a",
+    ),
 )
 # The first character of each category; private use begins last.
 _CATEGORIES = sorted({unicodedata.category(chr(code)): chr(code) for code in range(0xE000, 0x20, -1)}.values())
@@ -192,6 +206,7 @@ def _subtitles(text: str) -> None:
 
 READERS: Mapping[str, Read] = {
     "clean_text": clean_text,
+    "SSML": lambda text: plain_text(f"<speak>{text}"),
     "plan": lambda text: Segmentation().plan(f"Say {text}"),
     "pronounceable": LEXICON.unpronounceable,
     "plain text": lambda text: parse(text, "a.txt"),

@@ -274,6 +274,29 @@ def test_early_text_is_refused_up_to_its_end(server: Server) -> None:
         assert session.next()["usage"] == NOTHING
 
 
+def test_ssml_may_be_divided(server: Server) -> None:
+    with live_session(server) as session:
+        session.configure()
+        pieces = [
+            "<spe",
+            "ak>It rains &am",
+            "p; pours. <break ti",
+            'me="250ms"',
+            "/>We <emph",
+            "asis>wait</emphasis>.</spe",
+            "ak>",
+        ]
+        for piece in pieces:
+            session.send("input.text", text=piece)
+        session.send("input.done")
+        assert session.next("audio.start")["sentence_text"] == "It rains & pours."
+        second = session.next("audio.start")
+        assert second["sentence_text"] == "We wait."
+        usage = session.next("session.done")["usage"]
+        assert usage["characters"] == len("".join(pieces))
+        assert usage["seconds"] == pytest.approx(2 * spoken(server) + 0.25, abs=0.002)
+
+
 def test_speech_that_fails_ends_its_reply(server: Server) -> None:
     """A pause that is too long is found when the text before it has been accepted."""
     for complete in (True, False):

@@ -106,11 +106,12 @@ def test_events_contain_word_times(speak: Speak) -> None:
 @SHORT
 def test_pause_tags_are_silence(speak: Speak, server: Server) -> None:
     rate = server.app.engine.sample_rate
-    plain, paused = (
+    plain, paused, broken = (
         len(speak(input=text, response_format="pcm", sample_rate=rate).content) // 2
-        for text in (TEXT, f"{TEXT} [pause:0.5]")
+        for text in (TEXT, f"{TEXT} [pause:0.5]", f'<speak><p>{TEXT}</p><break time="500ms"/></speak>')
     )
     assert paused - plain == round(0.5 * rate)
+    assert broken == paused
 
 
 def test_whole_response_has_usage_and_correct_wav_header(whole: httpx.Response, server: Server) -> None:
@@ -270,6 +271,7 @@ def test_empty_clip_is_rejected(client: httpx.Client) -> None:
     [
         ({"input": ""}, 400, "input: "),
         ({"input": "[pause:61]"}, 400, "at most 60 seconds"),
+        ({"input": 'One. <break time="61s"/>'}, 400, "at most 60 seconds"),
         ({"input": "[pause:40] [pause:40]"}, 400, "no words to say"),
         ({"input": "…", "voice": "Nobody"}, 404, "no voice called “Nobody”"),
         ({"input": "x" * 10_001}, 400, "input: "),
@@ -301,7 +303,7 @@ def test_invalid_requests_are_rejected(speak: Speak, asked: dict[str, Any], stat
 @pytest.mark.parametrize("format", STREAM_FORMATS)
 def test_text_without_words_is_silence(speak: Speak, format: str) -> None:
     """Programs check a key with “.”, and speak each sentence of a language model, which may be an emoji."""
-    for text, seconds in ((".", 0.1), ("😀 …", 0.1), ("[pause:1.5]", 1.5)):
+    for text, seconds in ((".", 0.1), ("😀 …", 0.1), ("[pause:1.5]", 1.5), ('<break time="1.5s"/>', 1.5)):
         response = speak(input=text, response_format=format)
         assert response.headers["x-usage-characters"] == str(len(text))
         samples, rate = decode_audio(response.content, format)

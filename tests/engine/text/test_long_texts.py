@@ -23,7 +23,7 @@ from tests.support.long_texts import (
 )
 
 SHORT = 4_000  # long enough to detect a quadratic reader that takes a minute for the largest text
-QUICK = ("plan", "pronounceable", "plain text", "WebVTT", "pasted")  # together they cover all code
+QUICK = ("SSML", "plan", "pronounceable", "plain text", "WebVTT", "pasted")  # together they cover all code
 TEXTS = dict(texts())
 
 

@@ -360,6 +360,17 @@ def test_headings_have_longer_pauses() -> None:
     assert before.pause == SECTION_PAUSE > heading.pause > after.pause == PARAGRAPH_PAUSE
 
 
+def test_ssml_is_read_as_spoken() -> None:
+    text = """<speak xml:lang="en">
+      <p><s>One <sub alias="two">2</sub> &amp; three.</s> <break time="2s"/></p>
+      <p>Four <break strength="weak"/> five.</p>
+    </speak>"""
+    for name in ("", "a.txt", "a.md"):
+        first, second = parse(text, name).cards
+        assert (first.text, first.pause, second.text) == ("One two & three.", 2.0, "Four [pause:0.5] five.")
+    assert texts(parse('# A\n\nOne.\n\n<break time="1s"/>\n\nTwo *three*.')) == ["A", "One.", "Two three."]
+
+
 def test_pasted_markdown_is_recognised() -> None:
     assert texts(parse("# Title\n\nText.")) == ["Title", "Text."]
     assert texts(parse("Number #1 is 2 * 3 * 4.")) == ["Number #1 is 2 * 3 * 4."]

@@ -239,11 +239,21 @@ export class CardView {
     this.texts.add(text.trim());
     const answer = this.editor.act("edit", this.card, { text }).then((done) => {
       if (this.asked === text) this.asked = null;
-      if (done) this.showSaved();
-      if (done?.replaced && !this.texts.has(done.replaced)) this.offerReplaced(done.replaced);
-      return done || text.trim(); // words that were refused stay in the field, so that they are not lost
+      if (!done) return text.trim(); // words that were refused stay in the field, so that they are not lost
+      this.texts.add(done.saved);
+      this.showSaved();
+      if (done.replaced && !this.texts.has(done.replaced)) this.offerReplaced(done.replaced);
+      return done.saved === text.trim(); // otherwise SSML was removed
     });
-    sent(this.parts.text, answer, () => this.fill());
+    sent(this.parts.text, answer, () => this.showOther());
+  }
+
+  // Shows the saved text in place of another one, with the caret as far from the end.
+  showOther() {
+    const { text } = this.parts;
+    const after = text.value.length - text.selectionEnd;
+    this.fill();
+    if (document.activeElement === text) text.setSelectionRange(text.value.length - after, text.value.length - after);
   }
 
   // Offers the text that another page had saved, which this page did not show before it replaced it.

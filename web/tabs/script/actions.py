@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InvalidInput, TakeNotFound
+from engine.text.ssml import plain_text
 from studio.books.covers import make_cover
 from studio.script import Card
 from studio.script.casting import speaker_or_narrator
@@ -224,10 +225,10 @@ class ScriptActions:
         return {}
 
     def _edit(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
-        """Change a card's text. replaced: its text until now, which the page may not know."""
+        """Change a card's text. replaced: its text until now, which the page may not know. saved: without SSML."""
         before = self._scripts.card(command.text("card"), owner=owner.key)
-        self._scripts.edit(before.id, command.text("text"), owner=owner.key)
-        return {"replaced": before.text}
+        card = self._scripts.edit(before.id, plain_text(command.text("text")), owner=owner.key)
+        return {"replaced": before.text, "saved": card.text}
 
     def _speaker(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Set a card's speaker. The card gets the voice that the speaker has on other cards."""

@@ -31,6 +31,7 @@ from pydantic import Field
 from engine.engine import MAX_SEED, SpeakOptions
 from engine.errors import InvalidInput, InvalidOption, RepriseError, VoiceNotFound
 from engine.text import MAX_PAUSE, speaking_time
+from engine.text.ssml import plain_text
 from storage.repositories.takes import MAX_TEXT
 from storage.validation import new_id
 from studio.file_names import take_file_name
@@ -343,7 +344,7 @@ def parse_request(form: Sequence[Any], engine: ModelManager, texts: Texts) -> Ta
         options = replace(options, language=sent.language)
     else:
         options = replace(engine.default_options, seed=options.seed)
-    text, voice_id = check_text(sent.text, texts), require_voice(sent.voice, texts)
+    text, voice_id = plain_text(check_text(sent.text, texts)), require_voice(sent.voice, texts)
     return TakeRequest(text, voice_id, options, sent.paragraph_pause)
 
 

@@ -124,6 +124,15 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         until(lambda: actor.said[-1] == "hullo there.")
         expect_state(page, 1, "spoken")
 
+        # Without its SSML the text is as it was, and the cursor stays where it was.
+        text(page, 1).press("End")
+        text(page, 1).press("ArrowLeft")
+        page.keyboard.type("<emphasis/>")
+        expect(text(page, 1)).to_have_value("Hello there.")
+        expect(text(page, 1)).to_be_focused()
+        assert text(page, 1).evaluate("field => field.selectionEnd") == len("Hello there")
+        expect(card(page, 1).get_by_role("status")).to_have_text("")
+
         # Another page has changed a card while its text was edited here.
         fourth = storage.scripts.cards(storage.scripts.list()[0].id)[3].id
         for answer, kept in (("Use that text", "From another page."), ("Keep mine", "Once more.")):

@@ -347,6 +347,12 @@ def test_cards_are_edited(page: Page, storage: Storage) -> None:
     assert page.texts == ["Good morning!", "Is it?", "Something new.", "It is."]
     page.ask("remove", card=second)
     assert page.texts == ["Good morning!", "Something new.", "It is."]
+    answer = page.ask("edit", card=first, text=' <speak>Hi <break time="1s"/> Ben. </speak>')
+    assert (answer["replaced"], answer["saved"], page.texts[0]) == (
+        "Good morning!",
+        "Hi [pause:1s] Ben.",
+        answer["saved"],
+    )
     page.ask("speeds", speed=0.8)
     assert {card["speed"] for card in page.cards} == {0.8}
     page.ask("rename", id=page.script, name="A morning")

@@ -120,6 +120,14 @@ def test_paragraph_pause_applies_to_repeated_takes(
     assert [text for text, *_ in engine.asked] == ["One.\n[pause:1.5]\nTwo."] * 2
 
 
+def test_take_of_ssml_has_the_text_without_markup(
+    speaking: SpeakHandlers, context: WebContext, engine: FakeEngine, anna: str
+) -> None:
+    *_, end = messages(speaking, '<speak>Hello. <break time="1s"/>Salt &amp; pepper.</speak>', anna)
+    assert context.takes.get(end["take"], owner=LOCAL).text == "Hello. [pause:1s]Salt & pepper."
+    assert engine.asked[0][0] == "Hello. [pause:1s]Salt & pepper."
+
+
 def test_stop_ends_only_its_take_and_keeps_the_spoken_part(
     speaking: SpeakHandlers, context: WebContext, anna: str
 ) -> None:
