@@ -25,6 +25,8 @@ _VOICE = regex.compile(r"<v(?:\.[^\s<>]*+)?\s++([^<>]+)>")
 _MARKUP = regex.compile(
     r"</?(?:b|i|u|s|c|v|lang|ruby|rt|font)(?:[.\s][^<>]*)?>|<[\d:.]+>|\{\\[^{}]*\}", regex.IGNORECASE
 )
+# Before the words of another speaker: ">> ANNA: …"; a dash that no name follows may be punctuation.
+_TURN = regex.compile(r"\A\s*+(?:>>++|[-–—](?=\s*+(?:[^\s:：\[\]][^:：\[\]]{0,80}+[:：]|\[)))\s*+")
 
 _ROLLING = 3  # cues that repeat the one before or a part of it
 _MAX_LINES = 4  # that a cue repeats
@@ -83,7 +85,7 @@ def _by_speaker(text: str, speakers: frozenset[str], webvtt: bool) -> list[Speak
 def _lines(text: str, webvtt: bool) -> list[str]:
     text = _MARKUP.sub("", text)
     lines = (unescape(text) if webvtt else text).split("\n")
-    return [" ".join(line.split()) for line in lines if line.strip()]
+    return list(filter(None, (" ".join(_TURN.sub("", line).split()) for line in lines)))
 
 
 def _without_growing_ones(cues: list[_TimedText]) -> list[_TimedText]:

@@ -101,6 +101,18 @@ def test_dialogue_within_subtitles() -> None:
     ]
 
 
+@pytest.mark.parametrize("mark", ["- ", "-", "– ", ">> ", ">>"])
+def test_marks_of_speaker_changes_may_precede_names(mark: str) -> None:
+    cue = "00:00:00,000 --> 00:00:01,000\n{mark}ANNA: Well - hi.\n{mark}[Ben] Bye.\n\n"
+    text = cue.replace("{mark}", mark) * 2
+    read = [(card.speaker, card.text) for card in parse(text, "a.srt").cards]
+    assert read == [("ANNA", "Well - hi."), ("Ben", "Bye.")] * 2
+    webvtt = f"WEBVTT\n\n{text.replace(',', '.').replace('>> ', '&gt;&gt; ')}"
+    assert [(card.speaker, card.text) for card in parse(webvtt, "a.vtt").cards] == read
+    (other,) = parse("00:00:00,000 --> 00:00:01,000\n>> So - Ben: he\n- he left.\n>>\n", "a.srt").cards
+    assert other.text == "So - Ben: he - he left."
+
+
 ROLLING = """WEBVTT
 Kind: captions
 
