@@ -22,6 +22,7 @@ from engine.text import GrowingText, Respelling
 from engine.text.english.pronunciation import parse_arpabet, phone_mark
 from engine.text.tags import SPACELESS, compose
 from storage.pronunciations import MAX_ENTRIES, Pronunciation
+from studio.script.formats.rows import read_rows
 from studio.voices.languages import clean_language
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ _TAG = regex.compile(r"\[[^\[\]\n]{1,80}\]|<\|[^<>|\n]{0,64}\|>")  # pauses, sty
 _ALIKE = ("'’‘ʼ", "‐‑-")  # signs that texts use alike
 _LIKE = {sign: f"[{signs}]" for signs in _ALIKE for sign in signs}
 _FOLDED = {sign: signs[0] for signs in _ALIKE for sign in signs} | {"ı": "i"}  # to patterns, ı is an i without case
-_DELIMITERS = ",;\t"
-_SEPARATOR = regex.compile(rf"sep=([{_DELIMITERS}])\s*")  # as the first line of a spreadsheet's file
 _YES = frozenset({"1", "true", "yes", "x"})
 
 
@@ -168,11 +167,10 @@ def from_csv(text: str) -> list[Pronunciation]:
     Columns are separated by commas, semicolons or tabs, or as a first line such as "sep=;" says. Raises InvalidInput
     for anything else, for invalid phones, for unknown languages, and for more than 2,000 entries.
     """
-    text = text.removeprefix("\ufeff")
     if len(text) > MAX_FILE or "\0" in text:
         raise InvalidInput("words.bad_file")
     try:
-        rows = _rows(text)
+        rows = list(islice(read_rows(text), MAX_ENTRIES + 2))
     except csv.Error as error:
         raise InvalidInput("words.bad_file") from error
     if rows and [cell.lower() for cell in rows[0][1][:2]] == list(COLUMNS[:2]):
@@ -182,26 +180,6 @@ def from_csv(text: str) -> list[Pronunciation]:
     if all(len(row) < 2 for _, row in rows):
         raise InvalidInput("words.bad_file")
     return [_entry(line, row) for line, row in rows]
-
-
-def _rows(text: str) -> list[tuple[int, list[str]]]:
-    """Return the rows that are not empty, at most two more than a dictionary has, with the numbers of their lines.
-
-    Raises csv.Error.
-    """
-    lines = list(io.StringIO(text, newline=""))  # that end with \n, \r or \r\n
-    if lines and (named := _SEPARATOR.fullmatch(lines[0])):
-        delimiter, lines[0] = named[1], "\n"
-    else:
-        delimiter = _delimiter(next((line for line in lines if line.strip()), ""))
-    reader = csv.reader(lines, delimiter=delimiter)
-    stripped = ((reader.line_num, [cell.strip() for cell in row]) for row in reader)
-    return list(islice(((line, row) for line, row in stripped if any(row)), MAX_ENTRIES + 2))
-
-
-def _delimiter(first: str) -> str:
-    """Return the sign that is most frequent in the first line, outside quotation marks."""
-    return max(_DELIMITERS, key=regex.sub(r'"[^"]*"', "", first).count)
 
 
 def _entry(line: int, row: Sequence[str]) -> Pronunciation:

@@ -27,6 +27,7 @@ from studio.script.formats.document import (
 from studio.script.formats.markdown import is_markdown, read_markdown
 from studio.script.formats.plain import read_plain
 from studio.script.formats.subtitle_reader import is_subtitles, read_subtitles
+from studio.script.formats.table import is_table, read_table
 
 _SENTENCES = 3  # of a card
 _CHARACTERS = 200
@@ -77,7 +78,8 @@ class Script:
 
 
 def parse_file(data: bytes, name: str) -> Script:
-    """Split an uploaded text file into cards; the suffix of its name (.txt, .md, .srt, .vtt) selects the format.
+    """Split an uploaded text file into cards. The suffix of its name (.txt, .md, .srt, .vtt, .csv, .tsv) selects the
+    format.
 
     Raises InvalidText for a file that is not text, is too long, or has no words.
     """
@@ -85,13 +87,16 @@ def parse_file(data: bytes, name: str) -> Script:
 
 
 def parse(text: str, name: str = "") -> Script:
-    """Split a text, which may have SSML, into cards. Without a known suffix the format is detected: subtitles, Markdown
-    or plain text.
+    """Split a text, which may have SSML, into cards. Without a known suffix the format is detected: a table, subtitles,
+    Markdown or plain text.
 
     Raises InvalidText for a text that is too long or has no words.
     """
-    text = plain_text(_NO_CHARACTER.sub("", _LINE_ENDS.sub("\n", checked_text(text))))
-    return cards_of(_read(_LONG_SPACE.sub("    ", text), PurePath(name).suffix.lower()))
+    text, suffix = checked_text(text), PurePath(name).suffix.lower()
+    if suffix in (".csv", ".tsv") or (not suffix and is_table(text)):
+        return cards_of(read_table(text))
+    text = plain_text(_NO_CHARACTER.sub("", _LINE_ENDS.sub("\n", text)))
+    return cards_of(_read(_LONG_SPACE.sub("    ", text), suffix))
 
 
 def cards_of(document: Document) -> Script:
@@ -152,7 +157,7 @@ def _saved(paragraphs: Iterable[Paragraph]) -> Iterator[tuple[Paragraph, Iterabl
 
 
 def _cards_of(paragraph: Paragraph, texts: Iterable[str], paragraph_pause: float) -> Iterator[Card]:
-    ends = paragraph.pause == paragraph_pause and not paragraph.has_own_pause and not paragraph.whole
+    ends = paragraph.pause == paragraph_pause and not paragraph.has_own_pause
     chapter = paragraph.chapter
     for text, following in pairwise(chain(texts, [None])):
         assert text is not None, "only the last element is None"

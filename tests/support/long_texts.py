@@ -214,6 +214,7 @@ READERS: Mapping[str, Read] = {
     "SubRip": lambda text: parse(f"{CUE}a {text}"[:LARGEST], "a.srt"),
     "WebVTT": lambda text: parse(f"WEBVTT\n\n{CUE}a {text}"[:LARGEST], "a.vtt"),
     "WebVTT's head": lambda text: parse(f"WEBVTT\n{text}"[:LARGEST], "a.vtt"),
+    "table": lambda text: parse(f"text,speaker\n{text}"[:LARGEST], "a.csv"),
     "pasted": parse,
     "bytes": lambda text: parse_file(text.encode("utf-8", "surrogatepass"), ""),
     "speaking time": speaking_time,

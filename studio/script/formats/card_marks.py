@@ -86,7 +86,7 @@ def read_marks(paragraph: Paragraph) -> Paragraph:
         text, speed = text[found.end() :], float(found[1].replace(",", "."))
         if not SLOWEST_CARD <= speed <= FASTEST_CARD:
             raise InvalidText("cards.speed", least=SLOWEST_CARD, most=FASTEST_CARD)
-    has_own_pause = False
+    has_own_pause = paragraph.has_own_pause
     if found := _LAST_PAUSE.search(text):
         text = text[: found.start()]
         if has_own_pause := found[1] is not None:

@@ -19,7 +19,7 @@ class Paragraph:
 
     text: without line ends. pause: seconds of silence after it. speaker: None for the narrator. whole: whether to keep
     it in one card if possible, regardless of its number of sentences. speed: of its cards. chapter: title of the
-    chapter that begins with it. has_own_pause: whether a mark sets its pause.
+    chapter that begins with it. has_own_pause: whether a mark or the times of subtitles set its pause.
     """
 
     text: str

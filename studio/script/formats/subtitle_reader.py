@@ -69,7 +69,7 @@ def read_subtitles(text: str) -> Document:
 def _paragraphs(parts: Sequence[SpeakerLines], pause: float) -> list[Paragraph]:
     pauses = [0.0] * (len(parts) - 1) + [pause]
     return [
-        Paragraph(" ".join(part.lines), part_pause, part.speaker, whole=True)
+        Paragraph(" ".join(part.lines), part_pause, part.speaker, whole=True, has_own_pause=True)
         for part, part_pause in zip(parts, pauses, strict=True)
     ]
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from web.ui.i18n import Texts
 
 Updates = tuple[Any, ...]
-SUFFIXES = (".txt", ".md", ".markdown", ".srt", ".vtt", *BOOKS)  # of files that become scripts
+SUFFIXES = (".txt", ".md", ".markdown", ".srt", ".vtt", ".csv", ".tsv", *BOOKS)  # of files that become scripts
 NAME_LENGTH = 50  # characters of the default name of a script from a text
 SHOWN = 60  # characters of omitted text to show
 MAX_PAGES, MAX_REMEMBERED = 1_000, 16  # pages, and commands per page, remembered to detect repeats

@@ -198,6 +198,9 @@ def test_files_become_scripts_with_their_name(page: Page, context: WebContext, t
     )
     page.open(desk["show"])
     assert [(card["text"], card["pause"]) for card in page.cards] == [("Hello.", 2.5), ("You.", 0.0)]
+    _, desk, _ = bring("Lines.csv", "Figur;Zeile\r\nKönig;Wer da?\r\n".encode("windows-1252"))
+    page.open(desk["show"])
+    assert [(card["speaker"], card["text"]) for card in page.cards] == [("König", "Wer da?")]
     _, desk, _ = bring("saved.md", b"---\nparagraph-pause: 1.5\n---\n\nHello.\n\nYou. [pause:1]\n")
     page.open(desk["show"])
     assert page.state["head"]["paragraph_pause"] == 1.5
@@ -224,7 +227,7 @@ def test_files_become_scripts_with_their_name(page: Page, context: WebContext, t
     assert page.ask("cover")["cover"] == ""
     assert list(context.folder.iterdir()) == [], "uploads are deleted"
     trouble, *_ = bring("picture.PNG", b"words")
-    assert "choose one whose name ends in .txt, .md, .markdown, .srt, .vtt, .epub, .docx, .pdf." in trouble
+    assert "choose one whose name ends in .txt, .md, .markdown, .srt, .vtt, .csv, .tsv, .epub, .docx, .pdf." in trouble
     assert list(context.folder.iterdir()) == [], "refused files are deleted, too"
     (tmp_path / "secret.txt").write_text("not theirs")
     trouble, *_ = import_file(page, {"path": str(tmp_path / "secret.txt")})
