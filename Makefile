@@ -28,7 +28,7 @@ test: check  ## style, types, then every test that needs no GPU
 	@$(MAKE) --no-print-directory $(VENV)/.clients || \
 		echo "MISSING: clients of the API (requirements-clients.txt); the tests that speak with them will be skipped."
 	@scripts/test-js
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -m "not gpu and not cluster" -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -m "not gpu and not cluster" -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 	@$(MAKE) --no-print-directory test-cluster ARGS=
 
 test-cluster: $(VENV)/.dev  ## the tests that start a Ray cluster on this machine, in a process of their own
