@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidText
-from engine.text import GrowingText, plan_segments
+from engine.text import GrowingText, Segmentation
 from engine.text.ssml import SsmlReader, plain_text
 
 AZURE = """<?xml version="1.0"?>
@@ -53,8 +53,8 @@ def test_markup_is_removed(text: str, plain: str) -> None:
 
 def test_document_has_paragraphs_and_sentences() -> None:
     made = plain_text("<speak>\n <p>\n  <s>One</s>\n  <s>Two</s>\n </p>\n <p>Three\n</p></speak>")
-    assert [segment.line_ends for segment in plan_segments(made, 8)] == [1, 2, 0]
-    assert [segment.text for segment in plan_segments(plain_text(AZURE), 20)] == [
+    assert [segment.line_ends for segment in Segmentation(8).plan(made)] == [1, 2, 2]
+    assert [segment.text for segment in Segmentation(20).plan(plain_text(AZURE))] == [
         "Salt & pepper.",
         "And oil!",
         "Yes.",
@@ -93,12 +93,10 @@ def test_pieces_are_read_as_the_whole(text: str, sizes: list[int]) -> None:
 
 
 def test_breaks_are_pauses_of_segments() -> None:
-    assert [(each.text, each.silence_after) for each in plan_segments(plain_text('One.<break time="250ms"/>Two.'))] == [
-        ("One.", 0.25),
-        ("Two.", 0.0),
-    ]
+    segments = Segmentation().plan(plain_text('One.<break time="250ms"/>Two.'))
+    assert [(each.text, each.silence_after) for each in segments] == [("One.", 0.25), ("Two.", 0.0)]
     with pytest.raises(InvalidText, match="at most 60 seconds"):
-        plan_segments(plain_text('One.<break time="61s"/>'))
+        Segmentation().plan(plain_text('One.<break time="61s"/>'))
 
 
 def test_tags_of_a_growing_text_may_be_divided() -> None:
