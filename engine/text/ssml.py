@@ -24,12 +24,13 @@ _SSML_ONLY = (
     r"|lang(?=\s++xml:lang)|mark(?=\s++name)|voice(?=\s++(?:name|xml:lang|language|gender)\b)"
 )
 _QUOTE = "\"“”„'‘’"  # word processors change the quotes
-_VALUE = r"(?P<value>[\"“”„][^\"“”„<>]*+[\"“”„]|['‘’][^'‘’<>]*+['‘’]|[^\s\"“”„'‘’<>=/]++)"
-_END = rf"(?=[^<>]{{0,2000}}+>)(?:\s++(?P<attribute>[\w:.-]++)\s*+=\s*+{_VALUE})*+\s*+/?>"
+_VALUE = r"(?:[\"“”„][^\"“”„<>]*+[\"“”„]|['‘’][^'‘’<>]*+['‘’]|[^\s\"“”„'‘’<>=/]++)"
+_END = rf"(?=[^<>]{{0,2000}}+>)(?:\s++(?P<attribute>[\w:.-]++)\s*+=\s*+(?P<value>{_VALUE}))*+\s*+/?>"
 _SUB = rf"<sub{_END}(?P<content>[^<>]{{0,1000}}+)</sub\s{{0,9}}+>"
+_ALIAS = r"(?=<sub[^<>]*?\salias\s*+=)"  # without it, <sub> is of HTML
 _COMMENT = r"<!--(?:(?!<!--|-->).){0,2000}+-->"
 _BEGINNING = regex.compile(rf"(?i)[\s\ufeff]*+(?:<\?xml[^<>]{{0,200}}+>\s*+)?<speak{_END}")
-_ANYWHERE = regex.compile(rf"(?i){_SUB}|<(?P<name>/?+(?:{_SSML_ONLY})){_END}")
+_ANYWHERE = regex.compile(rf"(?i){_ALIAS}{_SUB}|<(?P<name>/?+(?:{_SSML_ONLY})){_END}")
 _IN_DOCUMENT = regex.compile(
     rf"(?is){_SUB}|<(?P<name>/?+[a-z][\w:.-]*+){_END}|{_COMMENT}"
     r"|(?P<reference>&\#?+\w{1,32}+;)|(?P<space>(?<!\s)\s++(?=\S))"
@@ -37,17 +38,24 @@ _IN_DOCUMENT = regex.compile(
 
 # The end of a text that may be the beginning of markup.
 _STARTED = "|".join("(?:".join(name) + ")?" * (len(name) - 1) for name in _NAMES)
-_SUB_STARTED = r"<sub(?:\s[^<>]*+)?>[^<>]*+(?:<(?:/(?:s(?:ub?)?)?\s*+)?)?\Z"
+_UNENDED = (  # as far as it can be what `_END` matches
+    rf"(?=[^<>]{{0,2000}}+\Z)(?:\s++[\w:.-]++\s*+=\s*+{_VALUE})*+"
+    r"(?:\s++[\w:.-]++\s*+(?:=\s*+(?:[\"“”„][^\"“”„<>]*+|['‘’][^'‘’<>]*+)?)?|\s*+/?)\Z"
+)
+_SUB_STARTED = rf"<sub{_END}[^<>]{{0,1000}}+(?:<(?:/(?:s(?:u(?:b\s{{0,9}}+)?)?)?)?)?\Z"
+_COMMENT_STARTED = r"<!(?:-(?:-(?:(?!<!--|-->).){0,2002}+)?)?\Z"
 _BEGINNING_STARTED = regex.compile(
-    r"(?i)[\s\ufeff]*+(?:<\?(?:[^<>]{0,200}+(?:>\s*+)?)?)?+(?:<(?:s(?:p(?:e(?:ak?)?)?)?)?|<speak\s[^<>]{0,2000}+)?\Z"
+    r"(?i)[\s\ufeff]*+(?:<\?(?:x(?:m(?:l[^<>]{0,200}+(?:>\s*+)?)?)?)?)?+"
+    rf"(?:(?:<(?:s(?:p(?:ea?)?)?)?)?\Z|<speak{_UNENDED})"
 )
 _LONGEST = 4_000  # characters of a token
 _STARTS = {
     _ANYWHERE: regex.compile(
-        rf"(?i){_SUB_STARTED}|</?(?:{_STARTED})?\Z|</?(?:{'|'.join(_NAMES)})[\w-]*+(?:\s[^<>]*+|/)?\Z"
+        rf"(?i){_ALIAS}{_SUB_STARTED}|</?(?:{_STARTED})?\Z|</?(?:{'|'.join(_NAMES)})[\w-]*+{_UNENDED}"
     ),
     _IN_DOCUMENT: regex.compile(
-        rf"(?is){_SUB_STARTED}|<!--(?:(?!<!--|-->).)*+\Z|<[^<>]*+\Z|&\#?+\w{{0,32}}+\Z|(?<!\s)\s++\Z"
+        rf"(?is){_SUB_STARTED}|</?(?:[a-z][\w:.-]*+{_UNENDED}|\Z)|{_COMMENT_STARTED}"
+        rf"|&\#?+\w{{0,32}}+\Z|(?<!\s)\s++\Z"
     ),
 }
 _POINT = regex.compile(r"\p{Po}")
@@ -130,10 +138,8 @@ class SsmlReader:
 
     def _without_name(self, token: "regex.Match[str]") -> str:
         """Return the text in place of a substitution, a character reference, space or a comment."""
-        in_document = self._markup is _IN_DOCUMENT
         if (content := token["content"]) is not None:
-            spoken = _attributes(token).get("alias", content if in_document else None)
-            return token[0] if spoken is None else _decoded(spoken)
+            return _decoded(_attributes(token).get("alias", content))
         if token["reference"]:
             return _decoded(token[0])
         if token["space"]:

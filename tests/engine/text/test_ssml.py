@@ -116,6 +116,26 @@ def test_tags_of_a_growing_text_may_be_divided() -> None:
     assert text.over
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Salt & pepper, I <3 them. We go on. The end.",
+        "If a < b, x <mark and y <break it, stop. We go on. The end.",
+        "A <voice to hear. We go on. The end.",
+        "H<sub>2, that is water. We go on. The end.",
+        "<speak to me, please. We go on. The end.",
+        "<speak>If a < b, I <3 you. We go on. The end.",
+        "<speak>A <b and c <!- of it. We go on. The end.",
+    ],
+)
+def test_signs_that_begin_no_markup_do_not_delay_a_growing_text(text: str) -> None:
+    growing, taken = GrowingText(), ""
+    for letter in text:
+        growing.append(letter)
+        taken += " ".join(segment.text for segment in growing.take())
+    assert taken.endswith("We go on.")
+
+
 def test_only_spoken_words_are_checked() -> None:
     checked: list[str] = []
     text = GrowingText(check=checked.append)
