@@ -19,6 +19,8 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from sqlalchemy import Connection, Engine, Table, select, update
 from sqlalchemy.orm import Session
@@ -28,6 +30,7 @@ from storage.models import LEAD_BYTES, Base, ErasureRow
 
 READERS_TIMEOUT = 1.0  # seconds to wait for readers of the log
 _FILLED_AT_ONCE = 200  # pages
+_TURN = 0.001  # seconds for another thread to begin a transaction
 _MARK = "replaces a text"
 
 
@@ -55,29 +58,33 @@ def pending(engine: Engine) -> bool:
         return connection.scalar(select(ErasureRow.requested > ErasureRow.finished)) is True
 
 
-def overwrite(engine: Engine) -> bool:
+def overwrite(engine: Engine, only_writer: Callable[[], AbstractContextManager[None]]) -> bool:
     """Overwrite everything requested; return False if a reader or another process prevents it.
 
-    engine: with foreign keys off and temporary tables in memory. Raises SQLAlchemyError.
+    engine: with foreign keys off and temporary tables in memory. only_writer: keeps other threads from writing, in each
+    of the steps. Raises SQLAlchemyError, and what `only_writer` raises.
     """
     try:
-        requested = _rewrite_tables(engine)
+        with only_writer():
+            requested, free_pages = _rewrite_tables(engine)
+        if free_pages:
+            _fill_free_pages(engine, only_writer)
     finally:
-        truncated = truncate_log(engine)  # also after a failure, which may be due to missing space
+        with only_writer():
+            truncated = truncate_log(engine)  # also after a failure, which may be due to missing space
     if truncated:
-        _note_finished(engine, requested)
+        with only_writer():
+            _note_finished(engine, requested)
     return truncated
 
 
-def _rewrite_tables(engine: Engine) -> int:
-    """Rewrite the tables of texts; return the number of the last request covered."""
+def _rewrite_tables(engine: Engine) -> tuple[int, bool]:
+    """Rewrite the tables of texts; return the last request's number, and whether free pages must be overwritten."""
     with engine.execution_options(writes=True).begin() as connection:
         requested, free_pages = connection.execute(select(ErasureRow.requested, ErasureRow.free_pages)).one()
         for table in _rewritten(connection):
             _rewrite(connection, table)
-    if free_pages:
-        _fill_free_pages(engine)
-    return int(requested)
+    return int(requested), bool(free_pages)
 
 
 def truncate_log(engine: Engine) -> bool:
@@ -119,14 +126,18 @@ def _rewrite(connection: Connection, table: Table) -> None:
         connection.exec_driver_sql(statement)
 
 
-def _fill_free_pages(engine: Engine) -> None:
+def _fill_free_pages(engine: Engine, only_writer: Callable[[], AbstractContextManager[None]]) -> None:
     """Allocate all free pages for rows of zeros, in steps that need little log space; then free them again."""
     writing = engine.execution_options(writes=True)
-    with writing.begin() as connection:
+    with only_writer(), writing.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS zeros (filled BLOB)")
-    while _fill_some(writing):
-        truncate_log(engine)
-    with writing.begin() as connection:
+    filled = True
+    while filled:
+        with only_writer():
+            filled = _fill_some(writing)
+            truncate_log(engine)
+        time.sleep(_TURN)
+    with only_writer(), writing.begin() as connection:
         connection.exec_driver_sql("PRAGMA secure_delete = OFF")  # they are zeros already
         connection.exec_driver_sql("DROP TABLE zeros")
 

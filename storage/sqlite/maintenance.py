@@ -38,7 +38,8 @@ class Maintenance:
         self._path = Path(url.database or "")
         self._file = _file_id(self._path)
         self._reserve = DiskReserve(self._path)
-        self._busy_timeout, self._writer = busy_timeout, threading.Lock()
+        self._busy_timeout = busy_timeout
+        self._overwriting, self._writer = threading.Lock(), threading.Lock()
 
     @contextlib.contextmanager
     def only_writer(self) -> Iterator[None]:
@@ -68,8 +69,8 @@ class Maintenance:
     def overwrite(self) -> None:
         """Overwrite deleted and replaced data in the file and its log, unless readers prevent it."""
         try:
-            with self.only_writer():
-                if erasure.pending(self._erasing) and not erasure.overwrite(self._erasing):
+            with self._overwriting:
+                if erasure.pending(self._erasing) and not erasure.overwrite(self._erasing, self.only_writer):
                     log.info("The library is in use: what was deleted will be overwritten later.")
         except (*_FAILURES, DatabaseUnavailable) as error:
             log.warning("What was deleted could not be overwritten yet: %s.", reason_of(error))

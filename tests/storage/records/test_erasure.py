@@ -5,13 +5,16 @@ import sqlite3
 import stat
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, event, text
+from sqlalchemy.orm import Session
 
 from engine.errors import DatabaseUnavailable, DiskFull, InvalidInput
 from engine.voice import Voice
@@ -20,6 +23,7 @@ from storage.database import Database
 from storage.models import LEAD_BYTES, Base
 from storage.repositories.scripts.hearings import Hearing
 from storage.repositories.voices import voices
+from storage.sqlite import erasure
 from storage.sqlite.reserve import RESERVE_BYTES
 from tests.attack.storage import leftovers
 from tests.attack.storage.marked import Marker, leftover_tokens, tokens_in_rows
@@ -141,6 +145,41 @@ def test_deletion_retried_on_a_full_disk_leaves_no_free_page(path: Path, mark: M
         with database.read() as session:
             assert session.execute(text("SELECT requested - finished, free_pages FROM erasures")).one() == (0, False)
     assert len(tried) == 2
+
+
+def test_other_threads_write_while_free_pages_are_overwritten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Overwriting all pages of a large deletion takes longer than a writer waits."""
+    monkeypatch.setattr(erasure, "_FILLED_AT_ONCE", 1)
+    begun, steps, full = threading.Event(), list[str](), list[bool]()
+
+    def trace(connection: Any, _: object) -> None:
+        connection.set_trace_callback(note)
+
+    def note(statement: str) -> None:
+        if statement.startswith("INSERT INTO zeros"):
+            begun.set()
+        elif statement.startswith("DROP TABLE zeros"):
+            steps.append("overwritten")
+
+    def work(session: Session) -> None:
+        if not full:
+            full.append(True)
+            raise DiskFull("The disk is full.")
+        session.execute(text("DROP TABLE large"))
+
+    with closing(Database.open(path, busy_timeout=10.0)) as database, ThreadPoolExecutor(1) as pool:
+        with database.write() as session:
+            session.execute(text("CREATE TABLE large AS SELECT zeroblob(1 << 20)"))
+        event.listen(Engine, "connect", trace)
+        try:
+            deletion = pool.submit(database.delete, work)
+            begun.wait(10)
+            with database.write():
+                steps.append("written")
+            deletion.result()
+        finally:
+            event.remove(Engine, "connect", trace)
+    assert steps == ["written", "overwritten"]
 
 
 def test_audio_and_transcripts_follow_a_page_of_zeros(storage: Storage, path: Path, mark: Marker) -> None:
