@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, Select, case, delete, func, select
+from sqlalchemy import ColumnElement, Select, delete, exists, func, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session, defer
+from sqlalchemy.orm import Session, aliased, defer
 
 from engine.errors import InvalidCodes, NameTaken, VoiceChanged, VoiceNotFound, VoiceProtected
 from engine.voice import (
@@ -303,17 +303,22 @@ def _flush_name(session: Session, name: str) -> None:
         raise NameTaken("voices.name_taken", name=name) from error
 
 
-def _with_totals() -> Select[VoiceRow, float, int, int]:
-    """Query voices with the seconds and the number of their references and of the stored clips, without these."""
-    is_stored = ReferenceRow.object.is_not(None) | (func.length(ReferenceRow.clip) > 0)
+def _with_totals() -> Select[VoiceRow, float, int, bool]:
+    """Query voices with the seconds and the number of their references, and whether the clips of all are stored.
+
+    No clip is read: sorting groups would copy a column that a total is taken of, and in SQLite a column after a clip
+    is at the end of the clip's pages.
+    """
+    each = aliased(ReferenceRow)
+    lacks_clip = exists().where(each.voice_id == VoiceRow.id, func.length(each.clip) == 0, each.object.is_(None))
     return (
-        select(VoiceRow, func.sum(ReferenceRow.duration), func.count(), func.sum(case((is_stored, 1), else_=0)))
+        select(VoiceRow, func.sum(ReferenceRow.duration), func.count(), ~lacks_clip)
         .join(ReferenceRow, ReferenceRow.voice_id == VoiceRow.id)
         .group_by(VoiceRow.id)
     )
 
 
-def _record(row: VoiceRow, duration: float, count: int, clips: int) -> VoiceRecord:
+def _record(row: VoiceRow, duration: float, count: int, has_clips: bool) -> VoiceRecord:
     return VoiceRecord(
         id=row.id,
         owner=row.owner,
@@ -325,7 +330,7 @@ def _record(row: VoiceRow, duration: float, count: int, clips: int) -> VoiceReco
         updated=row.updated,
         duration=duration,
         references=count,
-        has_clips=clips == count,
+        has_clips=has_clips,
         codec_fingerprint=row.codec_fingerprint,
         demo=row.demo,
         tags=_tags(row),

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -19,7 +20,8 @@ from engine.errors import (
 )
 from engine.voice import Consent, Reference, Voice
 from storage import Storage, VoiceLibrary
-from tests.storage.making import CONSENT, count_rows, open_voices, recoded, voice
+from storage.sqlite.connection import PAGE_SIZE
+from tests.storage.making import CONSENT, SAMPLE_RATE, clip, codes, count_rows, open_voices, recoded, voice
 
 UNKNOWN_ID = "0" * 32
 
@@ -403,3 +405,24 @@ def test_clips_replaced_during_reencoding_are_encoded(library: VoiceLibrary) -> 
     assert [each.clip for each in made.references] == [each.clip for each in new.references]
     assert [each.references for each in originals] == [voice().references, new.references]
     assert library.stored(record.id, "codec-b") == made
+
+
+def test_lists_read_no_clip(tmp_path: Path) -> None:
+    """A list of voices, and what an owner's data takes, are read although a page of each clip is damaged."""
+    path = tmp_path / "voices.db"
+    sound = clip(seconds=2)
+    with Storage.open(path) as storage:
+        for name in ("Ada", "Ben"):
+            storage.voices.add(Voice(name, (Reference("Words.", codes(), sound, SAMPLE_RATE, 2.0),), "codec-a"))
+        kept = storage.voices.list(), storage.storage_use()
+    pages = bytearray(path.read_bytes())
+    inside, found = sound[20_000:20_100], 0
+    while (found := pages.find(inside, found + 1)) >= 0:
+        start = found - found % PAGE_SIZE
+        pages[start : start + 4] = b"\xff" * 4  # the number of the page with the rest of the clip
+    path.write_bytes(pages)
+    with Storage.open(path) as storage:
+        assert (storage.voices.list(), storage.storage_use()) == kept
+        assert storage.voices.list(search="ada") == kept[0][:1]
+        with pytest.raises(DatabaseUnavailable, match="is damaged"):
+            storage.voices.load(kept[0][0].id)
