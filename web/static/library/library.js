@@ -11,6 +11,7 @@ import { guardLeaving } from "../connection/leaving.js";
 import { create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { composes } from "../ui/keyboard.js";
+import { LongList } from "./long_list.js";
 import { learnColours, showPortrait } from "./portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
@@ -32,6 +33,7 @@ class Library {
     this.part = (selector) => element.querySelector(selector);
     this.files = new ImportedFiles({ props, trigger, upload }, (text, kind) => this.say(text, kind));
     this.search = this.part("input[type=search]");
+    this.own = new LongList(this.part("ul[data-list=own]"), () => this.render());
     this.deleted = new DeletedVoices(this.part(".rp-lib-aside"), this.part("h3"));
     this.search.placeholder = words("library.search_hint");
     this.listen();
@@ -47,8 +49,8 @@ class Library {
     root.addEventListener("submit", (event) => this.submit(event));
     root.addEventListener("keydown", (event) => this.key(event));
     root.addEventListener("focusout", (event) => this.leave(event));
-    this.search.addEventListener("input", () => this.render());
-    this.part("select").addEventListener("change", () => this.render());
+    this.search.addEventListener("input", () => this.own.restart());
+    this.part("select").addEventListener("change", () => this.own.restart());
     this.part(".rp-lib-import").addEventListener("click", () => this.part("input[type=file]").click());
     this.part("input[type=file]").addEventListener("change", ({ target }) => {
       this.files.importAll(wholeFiles(target.files));
@@ -299,7 +301,9 @@ class Library {
     const shown = found(this.value.voices, search, pageLanguage());
     if (open && !shown.includes(open)) shown.push(open); // the card that is being edited stays
     const listed = ordered(shown, this.part("select").value, pageLanguage());
-    this.fill("own", listed.filter((voice) => !voice.shared));
+    const kept = [this.open?.id, this.next?.id];
+    this.fill("own", this.own.of(listed.filter((voice) => !voice.shared), ({ id }) => kept.includes(id)));
+    this.own.shown();
     this.fill("samples", listed.filter((voice) => voice.shared));
     this.showNone(search, listed);
     this.deleted.show(this.value);

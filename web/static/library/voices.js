@@ -3,9 +3,17 @@
 // Removes case and accents, as the server does to compare texts.
 export const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
+const languageNames = new Map(); // by language and code
+
 // A language's name in the page's language; an unknown code as it is.
 export function languageName(code, language) {
   if (!code) return "";
+  const key = `${language} ${code}`;
+  if (!languageNames.has(key)) languageNames.set(key, named(code, language));
+  return languageNames.get(key);
+}
+
+function named(code, language) {
   try {
     return new Intl.DisplayNames([language], { type: "language" }).of(code);
   } catch {
@@ -16,6 +24,7 @@ export function languageName(code, language) {
 // The voices that have every word of a search in their name, description, tags or language.
 export function found(voices, search, language) {
   const wanted = folded(search).split(/\s+/).filter(Boolean);
+  if (!wanted.length) return [...voices];
   return voices.filter((voice) => {
     const about = [voice.name, voice.description, ...voice.tags, voice.language, languageName(voice.language, language)];
     const text = folded(about.join("\n"));
@@ -67,7 +76,7 @@ export function hues(voices, known = new Map()) {
   const oldest = fresh.sort((one, other) => one.made.localeCompare(other.made) || one.id.localeCompare(other.id));
   for (const { id } of oldest) {
     const apart = given.size < MAX_COLOURS ? 180 / (given.size + 1) : 0; // there is always room for that
-    const near = (hue) => [...given.values()].some((other) => Math.abs(((hue - other + 540) % 360) - 180) < apart);
+    const near = (hue) => apart > 0 && [...given.values()].some((other) => Math.abs(((hue - other + 540) % 360) - 180) < apart);
     let hue = (numbersOf(id, 10)[9] / 256) * 360;
     while (near(hue)) hue = (hue + GOLDEN_ANGLE) % 360;
     given.set(id, hue);

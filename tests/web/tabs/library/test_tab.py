@@ -330,3 +330,30 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
 
 def fits(box: FloatRect | None, width: int) -> bool:
     return box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width
+
+
+def test_long_lists_show_their_first_voices_and_more_at_their_end(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
+) -> None:
+    made = [library.add(voice(f"Voice {number:03}")) for number in range(150)]
+    storage.favourites.mark(made[-1].id)
+    with visit(chromium, serve(engine, storage)) as page:
+        rows = page.locator(".rp-rail-row")
+        expect(rows).to_have_count(60)
+        expect(rows.first).to_contain_text("Voice 149")
+        rows.last.scroll_into_view_if_needed()
+        expect(rows).to_have_count(120)
+        page.get_by_label("Find a voice").fill("Voice 14")
+        expect(rows).to_have_count(12)
+
+        open_tab(page, "Library")
+        cards = page.locator("[data-list=own] > li")
+        expect(cards).to_have_count(60)
+        cards.last.scroll_into_view_if_needed()
+        expect(cards).to_have_count(120)
+        page.locator(".rp-library input[type=search]").fill("Voice 14")
+        expect(cards).to_have_count(12)
+        rename(page, "Voice 140", "Zoe Voice 14")
+        expect(cards.last).to_contain_text("Zoe")
+        page.locator(".rp-library input[type=search]").fill("")
+        expect(cards).to_have_count(60)

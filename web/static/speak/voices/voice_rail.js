@@ -9,6 +9,7 @@ import { found, languageName } from "../../library/voices.js";
 import { button, create, isShown } from "../../ui/elements.js";
 import { draw, drawing } from "../../ui/icons.js";
 import { composes } from "../../ui/keyboard.js";
+import { LongList } from "../../library/long_list.js";
 import { learnColours, portraitOf, showPortrait } from "../../library/portraits.js";
 import { pageLanguage, words } from "../../ui/words.js";
 
@@ -30,7 +31,8 @@ class VoiceRail {
     this.list = this.find(".rp-rail-list");
     this.search = this.find("input");
     this.links = new LinkRefresh(() => trigger("renew_links"));
-    this.search.oninput = () => this.show();
+    this.long = new LongList(this.list, () => this.show());
+    this.search.oninput = () => this.long.restart();
     for (const part of [this.list, this.search]) part.onkeydown = (event) => this.move(event);
     this.list.addEventListener("focusin", ({ target }) => this.rove(target.closest("li").dataset.id));
     this.find(".rp-rail-close").onclick = () => this.close();
@@ -65,12 +67,14 @@ class VoiceRail {
 
   show() {
     const language = pageLanguage();
-    const shown = railOrder(found(this.voices, this.search.value, language), language);
+    const ordered = railOrder(found(this.voices, this.search.value, language), language);
+    const shown = this.long.of(ordered, ({ id }) => id === this.picked || id === this.stop);
     const focus = this.list.contains(document.activeElement) ? document.activeElement : null;
     const nodes = shown.map((voice) => this.row(voice));
     const ids = new Set(this.voices.map(({ id }) => id));
     for (const id of this.rows.keys()) if (!ids.has(id)) this.rows.delete(id);
     this.list.replaceChildren(...nodes);
+    this.long.shown();
     if (focus?.isConnected) focus.focus({ preventScroll: true });
     this.find(".rp-rail-none").hidden = shown.length > 0;
     this.find(".rp-rail-none").textContent = words(this.voices.length ? "rail.no_match" : "rail.none");
@@ -130,7 +134,9 @@ class VoiceRail {
     const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     if (!step || composes(event)) return;
     const rows = [...this.list.children];
-    const next = rows[rows.indexOf(event.target.closest("li")) + step];
+    const at = rows.indexOf(event.target.closest("li")) + step;
+    if (at === rows.length && this.long.more) this.long.grow();
+    const next = this.list.children[at];
     event.preventDefault();
     (next?.querySelector(".rp-rail-pick") ?? this.search).focus();
   }
@@ -139,7 +145,8 @@ class VoiceRail {
 
   pick(id, byHand = true) {
     this.picked = id;
-    this.mark();
+    if (this.rows.get(id)?.isConnected) this.mark();
+    else this.show();
     if (!byHand) return;
     window.reprise.picking = id;
     this.trigger("pick");
@@ -158,6 +165,7 @@ class VoiceRail {
   favour(id) {
     const voice = this.voices.find((each) => each.id === id);
     voice.favourite = !voice.favourite;
+    this.stop = id; // it is shown at its new place, too
     this.show();
     this.rows.get(id).querySelector(".rp-rail-star").focus();
     this.trigger("mark", { id, marked: voice.favourite });
