@@ -11,6 +11,7 @@ from web.gradio_internals import RawInputBlocks
 from web.page_load import PageLoadHandlers, heading_html
 from web.tabs.history import layout as history
 from web.tabs.library import layout as library
+from web.tabs.library.pictures import PictureHandlers
 from web.tabs.new_voice import layout as new_voice
 from web.tabs.script import layout as script
 from web.tabs.speak import layout as speak
@@ -28,6 +29,7 @@ from web.ui.components import (
     player,
     recogniser,
     switches,
+    voice_pictures,
     welcome,
     writing,
 )
@@ -72,6 +74,8 @@ def create_app(context: WebContext) -> gr.Blocks:
                     build(context, shared)
         _listen_to_recogniser(RecogniserHandlers(context), shared)
         _listen_to_dictionary(DictionaryHandlers(context), shared)
+        pictures = voice_pictures()
+        listen(pictures.fetch, PictureHandlers(context).send_pictures, token, pictures, trigger_mode="multiple")
         with gr.Column(elem_id="rp-dock"):
             line = connection()
             shared.player.render()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.voice import check_portrait
 from storage.database import Database
 from storage.repositories.voices import portraits, voices
@@ -19,6 +21,11 @@ class Portraits:
         """Return the pictures of the owner's voices by the voices' ids."""
         with self._database.read() as session:
             return portraits.of_owner(session=session, owner=checked_owner(owner))
+
+    def some(self, voice_ids: Sequence[str], *, owner: str = LOCAL) -> dict[str, bytes]:
+        """Return the pictures of those of the owner's voices that have one, by the voices' ids."""
+        with self._database.read() as session:
+            return portraits.of_owner(session=session, owner=checked_owner(owner), voice_ids=voice_ids)
 
     def put(self, voice_id: str, picture: bytes, *, owner: str = LOCAL) -> None:
         """Set a voice's picture; an empty one removes it. Raises VoiceNotFound, VoiceProtected, InvalidInput."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import warnings
 from base64 import b64encode
@@ -38,6 +39,11 @@ def make_portrait(photograph: bytes | Path) -> bytes:
         if file.tell() <= MAX_PORTRAIT:
             break
     return file.getvalue()
+
+
+def portrait_id(picture: bytes) -> str:
+    """Return a short hash of a picture, by which pages notice that it has changed; "" for no picture."""
+    return hashlib.blake2b(picture, digest_size=8).hexdigest() if picture else ""
 
 
 def portrait_url(picture: bytes) -> str:

@@ -10,6 +10,7 @@ import { arrive } from "./draft/deep_links.js";
 import { draft, fillIn, keepDraft, keepTab, openIfChanged, opening } from "./draft/page_draft.js";
 import * as historyList from "./history/history.js";
 import * as library from "./library/library.js";
+import * as pictures from "./library/pictures.js";
 import * as changedVoice from "./new_voice/changed_voice.js";
 import { interrupted, showNotice } from "./new_voice/form_notice.js";
 import * as recorder from "./new_voice/recorder.js";
@@ -41,6 +42,7 @@ const COMPONENTS = {
   "connection/owner": owner,
   "history/history": historyList,
   "library/library": library,
+  "library/pictures": pictures,
   "new_voice/changed_voice": changedVoice,
   "new_voice/recorder": recorder,
   "player/player": player,

@@ -102,6 +102,11 @@ def voice_list() -> gr.HTML:
     return _component("library/library", "rp-library", (*acts, "import_files", "relist"), max_mb=MAX_UPLOAD_MB)
 
 
+def voice_pictures() -> gr.HTML:
+    """Create the loader of voices' pictures. Value and event: see `web.tabs.library.pictures`."""
+    return _component("library/pictures", "rp-pictures", ("fetch",))
+
+
 def script_editor(suffixes: Sequence[str]) -> gr.HTML:
     """Create the editor of scripts and cards. Value: see `web.tabs.script.handlers`. Event: `act`, a command.
 

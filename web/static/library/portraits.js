@@ -1,13 +1,23 @@
 // Portraits of voices: a picture of their own, or initials on the voice's colour. All parts of the page give a voice the same colour.
 
 import { hues } from "./voices.js";
+import { Batches } from "../connection/batches.js";
 import { create } from "../ui/elements.js";
 
 let colours = new Map();
 let names = new Map();
-let pictures = new Map();
+let pictures = new Map(); // the pictures' ids, by the voices' ids
+const awaiting = new Map(); // the voices of portraits whose picture has not arrived, by node
+let connect;
+const connected = new Promise((resolve) => { connect = resolve; });
+const loaded = new Batches(async (items) => (await connected)(items), () => {
+  for (const [node, voice] of [...awaiting]) showPortrait(node, voice);
+});
 
-// voices: all of the owner's, each with `id`, `name`, `made` and `picture`, a URL or "".
+// request(items): resolves to the data URLs of pictures by item, a voice's id followed by its picture's, or to null.
+export const connectPictures = (request) => connect(request);
+
+// voices: all of the owner's, each with `id`, `name`, `made` and `picture`, its id or "".
 export function learnColours(voices) {
   colours = hues(voices, colours);
   names = new Map(voices.map(({ id, name }) => [id, name]));
@@ -37,7 +47,10 @@ export function showPortrait(node, { id = "", name = "" } = {}) {
   node.classList.add("rp-portrait");
   node.toggleAttribute("data-grey", hue === undefined);
   node.style.setProperty("--hue", hue ?? 0);
-  const picture = pictures.get(id);
+  const known = pictures.get(id);
+  const picture = known && loaded.of(id + known);
+  if (known && !picture) awaiting.set(node, { id, name });
+  else awaiting.delete(node);
   node.toggleAttribute("data-picture", Boolean(picture));
   node.style.backgroundImage = picture ? `url("${picture}")` : "";
   node.textContent = name && !picture ? initialsOf(name) : "";

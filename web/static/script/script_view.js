@@ -6,7 +6,7 @@ import { castOf } from "./cards.js";
 import { ChapterChoice } from "./chapter_choice.js";
 import { CoverField } from "./cover.js";
 import { isEdited, show } from "./fields.js";
-import { TakePeaks } from "./take_peaks.js";
+import { Batches } from "../connection/batches.js";
 import { create } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";
 import { isDeleted } from "../ui/undo.js";
@@ -31,7 +31,7 @@ export class ScriptView {
     this.list.addEventListener("keydown", (event) => this.key(event));
     this.drag = new CardDrag(this.list, () => this.present, (card, position) => editor.act("move", card, { position }));
     const request = async (takes) => (await editor.ask("peaks", { takes }, { quiet: true }))?.peaks ?? null;
-    this.peaks = new TakePeaks(request, () => this.showWaves());
+    this.peaks = new Batches(request, () => this.showWaves());
     document.addEventListener("reprise:coloured", () => this.views.forEach((view) => view.parts && view.fillFace()));
   }
 

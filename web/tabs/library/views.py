@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from storage.repositories.voices.usage import VoiceUse
 from storage.voices.library import TRASH_RETENTION
-from studio.voices.portraits import portrait_url
+from studio.voices.portraits import portrait_id
 from web.tabs.new_voice.clips import has_changeable_clips
 from web.ui.voice_picker import description_of
 
@@ -62,7 +62,7 @@ def _voice_view(
     return {
         "id": voice.id,
         "name": voice.name,
-        "picture": portrait_url(picture),
+        "picture": portrait_id(picture),
         "shared": voice.shared,
         "language": voice.language,
         "description": description_of(voice, texts),

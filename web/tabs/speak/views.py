@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from studio.voices.available_voices import BuiltInSpeaker
-from studio.voices.portraits import portrait_url
+from studio.voices.portraits import portrait_id
 from web.downloads.sounds import sound_facts
 from web.ui.hearing_view import hearing_view
 from web.ui.voice_picker import description_of
@@ -39,7 +39,7 @@ def rail_voice_view(
     return {
         "id": voice.id,
         "name": voice.name,
-        "picture": portrait_url(picture),
+        "picture": portrait_id(picture),
         "shared": voice.shared,
         "built_in": isinstance(voice, BuiltInSpeaker),
         "favourite": favourite,

@@ -7,7 +7,7 @@ import { seeded } from "../helpers.js";
 import { cardsOfChapters, castOf, chaptersOf, characters, nextToHear, partingPlace, ScriptCopy, trimmedPlace } from "../../../../web/static/script/cards.js";
 import { ContinuousPlayback } from "../../../../web/static/script/continuous_playback.js";
 import { RequestQueue } from "../../../../web/static/script/request_queue.js";
-import { TakePeaks } from "../../../../web/static/script/take_peaks.js";
+import { Batches } from "../../../../web/static/connection/batches.js";
 
 const card = (id, more = {}) => ({ id, text: `Text ${id}.`, speaker: null, voice: "v", pause: 0.5, state: "spoken", take: `take-${id}`, sound: `take-${id}`, ...more });
 const patch = (cards, { since = "", version = "1", order = cards.map(({ id }) => id), running = false } = {}) => ({
@@ -281,7 +281,7 @@ test("peaks are asked for together, and again when no answer came", async () => 
     asked.push(takes);
     return answer;
   };
-  const peaks = new TakePeaks(request, () => ["a", "b"].forEach((take) => peaks.of(take)), (_ms, done) => timers.push(done));
+  const peaks = new Batches(request, () => ["a", "b"].forEach((take) => peaks.of(take)), (_ms, done) => timers.push(done));
   const next = () => timers.shift()();
   assert.deepEqual([peaks.of(null), peaks.of("a"), peaks.of("b"), timers.length], [undefined, null, null, 1]);
   await next();

@@ -1,6 +1,7 @@
 """Handlers of the Library tab, without a page: answers, changes, and access by owner."""
 
 import io
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,12 +17,14 @@ from PIL import Image
 from engine.voice import Consent
 from storage import Storage, VoiceLibrary, VoiceRecord
 from studio.voices.available_voices import BuiltInSpeaker
-from studio.voices.portraits import portrait_url
+from studio.voices.portraits import portrait_id, portrait_url
 from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import make_context, store_upload
 from web.context import WebContext
 from web.tabs.library.handlers import LibraryHandlers
+from web.tabs.library.pictures import PictureHandlers
+from web.tabs.speak.rail import RailHandlers
 from web.ui.voice_picker import select_voice
 
 Act = Callable[..., Any]
@@ -49,6 +52,25 @@ def names(library: VoiceLibrary, **which: str) -> list[str]:
     return [record.name for record in library.list(**which)]
 
 
+def test_pictures_are_sent_for_the_voices_shown_only(
+    events: LibraryHandlers, library: VoiceLibrary, storage: Storage, context: WebContext
+) -> None:
+    """Lists of voices contain no picture, however many there are."""
+    ids = [library.add(voice(name)).id for name in ("Ada", "Ben", "Cleo")]
+    other = library.add(voice("Dan"), owner="other").id
+    picture = b"RIFF1234WEBP" + bytes(60_000)
+    for voice_id in ids[:2]:
+        storage.portraits.put(voice_id, picture)
+    storage.portraits.put(other, picture, owner="other")
+    rail = RailHandlers(context)
+    for listed in (events.list_voices(None, None), rail.list_voices(None, None)):  # type: ignore[arg-type]
+        assert [each["picture"] for each in listed["voices"]] == [portrait_id(picture)] * 2 + [""]
+        assert len(json.dumps(listed)) < len(picture)
+    asked = gr.EventData(None, {"ids": [ids[0], ids[2], other, "nonsense"]})  # type: ignore[arg-type]
+    sent = PictureHandlers(context).send_pictures(None, None, asked)  # type: ignore[arg-type]
+    assert sent["pictures"] == {ids[0]: portrait_url(picture)}
+
+
 def test_voice_picture_is_set_and_removed(
     events: LibraryHandlers, library: VoiceLibrary, storage: Storage, context: WebContext
 ) -> None:
@@ -59,7 +81,7 @@ def test_voice_picture_is_set_and_removed(
     assert answer(events.change_picture, id=ada, path=str(upload)) == ("good", "Ada has a new picture.")
     assert not upload.exists()
     shown = events.list_voices(None, None)["voices"][0]["picture"]  # type: ignore[arg-type]
-    assert shown == portrait_url(storage.portraits.all()[ada])
+    assert shown == portrait_id(storage.portraits.all()[ada])
     upload = store_upload(context.folder, "me.png", b"no picture")
     assert answer(events.change_picture, id=ada, path=str(upload))[0] == "bad"
     assert answer(events.change_picture, id=ada)[0] == "bad"

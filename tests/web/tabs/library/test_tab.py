@@ -211,6 +211,7 @@ def test_picture_is_refused_chosen_again_and_removed(
             expect(field).to_have_value("")  # the same file can be chosen again
             expect(message).to_have_text("Ben has a new picture.")
             expect(form.get_by_role("alert")).to_be_hidden()
+            expect(form.locator(".rp-portrait")).to_have_css("background-image", re.compile("data:image/webp"))
             remove.press("Enter")
             expect(message).to_have_text("Ben no longer has a picture.")
             expect(form.get_by_role("button", name="Choose a picture")).to_be_focused()
