@@ -47,7 +47,7 @@ def unqueue(*, session: Session, script_id: str, owner: str) -> int:
 
 def queued(*, session: Session, script_id: str, owner: str, limit: int) -> list[CardRecord]:
     """Return the first queued cards in order. Raises ScriptNotFound."""
-    scripts.record(session=session, script_id=script_id, owner=owner)
+    scripts.check_exists(session=session, script_id=script_id, owner=owner)
     query = cards.with_takes().where(CardRow.script_id == script_id, CardRow.status == "queued")
     return [cards.to_record(*found) for found in session.execute(query.order_by(CardRow.position).limit(limit))]
 
@@ -118,7 +118,7 @@ def records(*, session: Session, card_id: str, owner: str) -> list[TakeRecord]:
 
 def chosen(*, session: Session, script_id: str, owner: str) -> list[TakeRecord]:
     """Return the chosen takes of a script in the order of its cards. Raises ScriptNotFound."""
-    scripts.record(session=session, script_id=script_id, owner=owner)
+    scripts.check_exists(session=session, script_id=script_id, owner=owner)
     return takes.chosen(session=session, script_id=script_id)
 
 

@@ -66,7 +66,7 @@ class CardRecord:
 
 def records(*, session: Session, script_id: str, owner: str) -> list[CardRecord]:
     """Return all cards of a script in order. Raises ScriptNotFound."""
-    scripts.record(session=session, script_id=script_id, owner=owner)
+    scripts.check_exists(session=session, script_id=script_id, owner=owner)
     query = with_takes().where(CardRow.script_id == script_id).order_by(CardRow.position)
     return [to_record(*found) for found in session.execute(query)]
 

@@ -43,7 +43,7 @@ def of_script(*, session: Session, script_id: str, owner: str) -> dict[str, Hear
     """Return the hearings of a script's chosen takes, by take. Raises ScriptNotFound, and DatabaseUnavailable for
     damaged ones.
     """
-    scripts.record(session=session, script_id=script_id, owner=owner)
+    scripts.check_exists(session=session, script_id=script_id, owner=owner)
     query = (
         select(TakeHearingRow)
         .join(CardTakeRow, CardTakeRow.take_id == TakeHearingRow.take_id)

@@ -39,7 +39,7 @@ def claim(*, session: Session, script_id: str, owner: str, run_id: str, now: dat
 
 def others_speak(*, session: Session, script_id: str, owner: str, run_id: str) -> bool:
     """Whether another run speaks any queued card of the script. Raises ScriptNotFound."""
-    scripts.record(session=session, script_id=script_id, owner=owner)
+    scripts.check_exists(session=session, script_id=script_id, owner=owner)
     query = select(CardRow.id).join(CardClaimRow, CardClaimRow.card_id == CardRow.id)
     theirs = query.where(CardRow.script_id == script_id, CardRow.status == "queued", CardClaimRow.run_id != run_id)
     return session.scalar(theirs.limit(1)) is not None

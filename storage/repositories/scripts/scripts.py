@@ -136,6 +136,13 @@ def record(*, session: Session, script_id: str, owner: str) -> ScriptRecord:
     return _record(*found)
 
 
+def check_exists(*, session: Session, script_id: str, owner: str) -> None:
+    """Raise ScriptNotFound unless the owner has this script."""
+    query = select(ScriptRow.id).where(ScriptRow.id == _checked(script_id), ScriptRow.owner == owner)
+    if session.scalar(query) is None:
+        raise ScriptNotFound("cards.script_gone")
+
+
 def lock_row(*, session: Session, script_id: str, owner: str, touch: bool = True) -> ScriptRow:
     """Lock and return the script's row until the transaction ends. Raises ScriptNotFound.
 

@@ -228,6 +228,29 @@ def test_queueing_looks_only_at_the_takes_of_the_script(sqlite: str) -> None:
     assert "card_id=?" in takes, "all takes are read"
 
 
+def test_only_a_scripts_own_record_adds_up_its_cards(sqlite: str) -> None:
+    """A long script has thousands: what looks for its cards or takes does not read all of them for the sums."""
+    sums: list[str] = []
+
+    def note(_: object, __: object, statement: str, *_rest: object) -> None:
+        if "sum(" in statement:
+            sums.append(statement)
+
+    with Storage.open(sqlite) as storage:
+        script = create_cards(storage)[0].script_id
+        event.listen(Engine, "before_cursor_execute", note)
+        try:
+            storage.scripts.cards(script)
+            storage.scripts.queued(script)
+            storage.scripts.others_speak(script, "0" * 32)
+            storage.hearings.of_script(script)
+            assert sums == []
+            storage.scripts.spoken(script)
+            assert len(sums) == 1
+        finally:
+            event.remove(Engine, "before_cursor_execute", note)
+
+
 def test_split_and_merge_keep_every_word(storage: Storage) -> None:
     (whole,) = create_cards(storage, "One two. Three four.")
     attach_take(storage, whole)
