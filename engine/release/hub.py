@@ -2,6 +2,7 @@
 
 import os
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,13 +111,21 @@ def _hub_answers(repo: str, token: str | None) -> bool:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
-    try:
-        HfApi().model_info(repo, token=token, timeout=ANSWER_SECONDS)
-    except HfHubHTTPError:  # an answer
-        return True
-    except (_client_error(), OSError):
-        return False
-    return True
+    answered = threading.Event()
+
+    def ask() -> None:
+        try:
+            HfApi().model_info(repo, token=token, timeout=ANSWER_SECONDS)
+        except HfHubHTTPError:  # an answer
+            pass
+        except (_client_error(), OSError):
+            return
+        answered.set()
+
+    asking = threading.Thread(target=ask, name="reprise-hub", daemon=True)
+    asking.start()
+    asking.join(ANSWER_SECONDS)  # a timeout of the request holds for each address of the Hub
+    return answered.is_set()
 
 
 def _client_error() -> type[Exception]:

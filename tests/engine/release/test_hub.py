@@ -1,6 +1,7 @@
 """Releases are found in folders and on the Hub, and failures raise errors with readable messages."""
 
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,10 +85,9 @@ def test_lost_connection_is_a_release_error(monkeypatch: pytest.MonkeyPatch) -> 
         find_release("someone/something")
 
 
-def test_downloaded_release_does_not_wait_for_a_hub_without_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As behind a firewall that drops packets."""
+@pytest.fixture
+def downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files of the release someone/something, in a cache of which a Hub could be asked."""
     from huggingface_hub import constants
 
     commit = "a" * 40
@@ -99,9 +99,30 @@ def test_downloaded_release_does_not_wait_for_a_hub_without_answers(
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(hub, "ANSWER_SECONDS", 0.1)
+    return known / "snapshots" / commit
+
+
+def test_downloaded_release_does_not_wait_for_a_hub_without_answers(
+    downloaded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a firewall that drops packets."""
+    from huggingface_hub import constants
+
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        assert find_release("someone/something") == known / "snapshots" / commit
+        assert find_release("someone/something") == downloaded
+
+
+def test_all_addresses_of_the_hub_are_tried_in_the_same_time(downloaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client applies a timeout to each of them."""
+    from huggingface_hub import HfApi, constants
+
+    over, tried = threading.Event(), list[bool]()
+    monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: tried.append(over.wait(5)))
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    assert find_release("someone/something") == downloaded
+    assert not tried
+    over.set()
 
 
 def every_subclass(kind: type) -> Iterator[type]:
