@@ -24,8 +24,8 @@ S1_OPTIONS = SamplingOptions(0.8, 0.8, MAX_TOP_K)  # the reference has no top-k
 class PlainRules:
     """S1: each token is drawn by the options of the request alone.
 
-    The reference has a penalty for repetitions, too. Of its window of 16 frames it reaches, by an index of another
-    dimension, only the first semantic token, so that none is made less likely here. On residual codes it is left out.
+    The reference's repetition penalty is left out: of the semantic tokens in its window of 16 frames it reaches only
+    the first one, because it indexes another dimension, and on residual codes it has not been tried here.
     """
 
     draws, candidates = 1, MAX_TOP_K
