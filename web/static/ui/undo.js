@@ -50,9 +50,14 @@ function finish(node) {
   const held = node.contains(document.activeElement);
   line.querySelector("button").disabled = true;
   if (held) focusOn(neighbour(node));
+  const focused = document.activeElement;
+  const reappear = () => {
+    restore(nodes, line);
+    if (held && document.activeElement === focused) focusOn(node);
+  };
   const done = act();
-  if (done?.then) done.then((deleted) => deleted || restore(nodes, line));
-  else setTimeout(() => restore(nodes, line), BACK_AFTER);
+  if (done?.then) done.then((deleted) => deleted || reappear());
+  else setTimeout(reappear, BACK_AFTER);
 }
 
 function restore(nodes, line) {

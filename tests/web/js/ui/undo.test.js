@@ -123,6 +123,19 @@ test("an item that the server did not delete reappears", async () => {
   assert.deepEqual(nodes.map(isDeleted), [false, true]);
 });
 
+test("focus returns to an item that reappears, unless it was moved meanwhile", async () => {
+  const { nodes } = rows(2);
+  const [item, other] = nodes.map((node) => node.children[0]);
+  for (const elsewhere of [null, {}]) {
+    deleteWithUndo(nodes[0], () => Promise.resolve(null));
+    mock.timers.tick(10_000);
+    assert.equal(document.activeElement, other);
+    if (elsewhere) document.activeElement = elsewhere;
+    await nextTurn();
+    assert.equal(document.activeElement, elsewhere ?? item);
+  }
+});
+
 test("further items are hidden with an item, and reappear with it", async () => {
   const { nodes } = rows(3);
   deleteWithUndo(nodes[0], () => Promise.resolve(null), { also: [nodes[1], nodes[2]] });
