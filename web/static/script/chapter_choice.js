@@ -9,7 +9,7 @@ export class ChapterChoice {
   // remove(ids): deletes the chapters that begin with these cards.
   constructor(node, remove) {
     const find = (name) => node.querySelector(`.rp-script-chapters-${name}`);
-    Object.assign(this, { node, chapters: [], dropped: new Set(), panel: node.querySelector("details") });
+    Object.assign(this, { node, chapters: [], dropped: new Set() });
     Object.assign(this, { all: find("all"), list: find("list"), remove: find("remove"), summary: node.querySelector("summary") });
     this.all.addEventListener("change", () => this.tickAll(this.all.checked));
     this.remove.addEventListener("click", () => remove(this.unticked));

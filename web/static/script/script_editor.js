@@ -269,9 +269,7 @@ class ScriptEditor {
     this.saveKept();
     if (quiet && !answer) this.say(""); // it was discarded elsewhere
     else if (message) this.say(message);
-    // The first things to do are choosing chapters and casting.
-    this.view.chapters.panel.open = !this.script.head?.done;
-    this.view.cast.open = castOf(this.script?.list ?? []).length > 1 && !this.script.head.done;
+    this.view.cast.open = castOf(this.script?.list ?? []).length > 1 && !this.script.head.done; // casting is the first thing to do
     this.turn();
     this.later();
     return found;
