@@ -94,6 +94,8 @@ def test_dialogue_from_casting_to_download_and_deletions_and_stops_of_another_pa
         expect(tab(page).get_by_label("Voice of Ben").locator("option:checked")).to_have_text("Ben")
         tab(page).get_by_label("Voice of Narrator").select_option("Ben")
         expect(tab(page).get_by_label("Voice of card 2", exact=True).locator("option:checked")).to_have_text("Ben")
+        speaker = tab(page).get_by_label("Speaker of card 2", exact=True)
+        expect(speaker).to_have_css("text-align", "left")  # also an Arabic name
         (script,) = storage.scripts.list()
         ids = [each.id for each in storage.scripts.cards(script.id)]
         speak_with_reload(page, storage, actor)
