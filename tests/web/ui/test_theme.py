@@ -82,7 +82,7 @@ def check_every_tab(page: Page) -> None:
 
 
 def check_forced_colours(page: Page) -> None:
-    """Check that the selected tab, the mark of a recording and the picked voice are seen without the page's colours."""
+    """Check what would not be seen without the page's colours."""
     page.set_viewport_size(LAPTOP)
     page.emulate_media(forced_colors="active")
     tab, voice_row = page.locator("#rp-tabs [role=tab][aria-selected=true]"), page.locator(".rp-rail-row[data-picked]")
@@ -95,6 +95,10 @@ def check_forced_colours(page: Page) -> None:
     }""")
     canvas = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert canvas not in (line, dot)
+    # Forced colours make transparent borders visible, with which the arrow was a square.
+    arrow = page.locator(".rp-script-cast summary").evaluate("s => getComputedStyle(s, '::after').borderTopWidth")
+    assert arrow == "0px"
+    expect(page.locator(".rp-script-progress")).to_have_css("border-top-style", "solid")
     expect(voice_row).to_have_css("outline-style", "solid")
     page.emulate_media(forced_colors="none")
     page.set_viewport_size(PHONE)
@@ -148,7 +152,7 @@ def test_tabs_fit_the_screen_without_accessibility_violations(
             "unicode-bidi", "plaintext"
         )  # Arabic begins at the right
         check_theme_of_browser(page)
-        check_forced_colours(page)
         check_model_notice(page)
         reach_hidden_tab_by_keyboard(page)
         check_every_tab(page)
+        check_forced_colours(page)
