@@ -9,7 +9,7 @@ from studio.books.book_text import shortened
 
 _NO_TITLE = re.compile(
     r"""
-    (?:microsoft|ms)\s*(?:office\s*)?(?:word|powerpoint|publisher|excel)\b.*  # Microsoft Word - thesis.doc
+    (?:microsoft|ms)\s*(?:office\s*)?(?:word|powerpoint|publisher|excel)(?:\s*-.*|\sdocument)?  # … - thesis.doc
     | .*\.(?:docx?|dotx?|rtf|odt|pdf|pages|txt|html?|tex|dvi|ps|indd|qxp|qxd|pmd|fm|wpd|epub)  # names of files
     | (?:untitled|unbenannt|ohne\stitel|sans\s(?:titre|nom)|sin\st[ií]tulo|無題|名称未設定|无标题|未命名)(?:[-\s]*\d+)?
     | (?:document|dokument|documento|文書|文档|book|presentation)\s*\d*

@@ -193,7 +193,9 @@ def test_author_of_a_document_and_of_a_pdf(tmp_path: Path) -> None:
     ("title", "plausible"),
     [
         *((title, True) for title in ("Emma", "1984", "Untitled Grammarians", "Document of Hope", "吾輩は猫である")),
+        *((title, True) for title in ("Microsoft Excel 2019 Bible", "Microsoft Word for Dummies")),
         *((title, False) for title in ("", " ", "…", "Microsoft Word - thesis.doc", "untitled", "Untitled-1")),
+        *((title, False) for title in ("Microsoft Word Document", "Microsoft PowerPoint", "MS Word-Dokument")),
         *((title, False) for title in ("thesis_final.DOCX", "Document1", "Title", "Dokument 2", "无标题")),
     ],
 )  # fmt: skip
