@@ -21,7 +21,7 @@ export class CoverField {
     };
     this.ask = ask;
     this.picture = create("img", { class: "rp-script-cover", alt: "" });
-    this.input = create("input", { type: "file", accept: "image/*", hidden: true, "aria-label": words("script.cover"), onchange: choose });
+    this.input = create("input", { type: "file", accept: "image/*", hidden: true, onchange: choose });
     this.choose = button({ text: words("library.picture"), onclick: () => this.input.click() });
     this.remove = button({ text: words("library.no_picture"), onclick: remove });
     const parts = [create("p", { text: words("script.cover") }), this.picture, this.choose, this.remove, this.input];
