@@ -59,7 +59,7 @@ def remove_chapters(*, session: Session, script_id: str, owner: str, card_ids: S
         if wanted:
             kept.append((card_id, position))
         elif locked:
-            raise InvalidInput("cards.locked")
+            raise InvalidInput("cards.chapter_locked", number=position + 1)
         else:
             removed.append(card_id)
     takes.delete_of_cards(session=session, card_ids=removed)

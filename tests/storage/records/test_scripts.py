@@ -573,7 +573,7 @@ def test_chapters_are_deleted_with_their_takes(storage: Storage, url: str) -> No
     with pytest.raises(ScriptNotFound):
         storage.scripts.delete_chapters(script, [cards[2].id], owner="user:eve")
     storage.scripts.lock(cards[3].id)
-    with pytest.raises(InvalidInput, match="locked"):
+    with pytest.raises(InvalidInput, match="Card 2 is locked"):
         storage.scripts.delete_chapters(script, [cards[2].id, cards[7].id])
     assert texts_in_order(storage, script) == ["2.", "3.", "7."]
 
