@@ -213,8 +213,10 @@ export class ScriptView {
     this.views.get(id)?.node.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
   }
 
+  // Focuses the script, whose heading may be above the window if the list before it was scrolled.
   focus() {
     this.open.focus({ preventScroll: true });
+    if (this.open.getBoundingClientRect().top < 0) this.open.scrollIntoView();
   }
 
   // Focuses a card's text.

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, Position, expect
 from pyloudnorm import Meter
 
 from storage import Storage
+from studio.script import parse
 from tests.studio.books.making import picture
 from tests.studio.script.test_runner import Actor
 from tests.support.fake_engine import SAMPLE_RATE, voice
@@ -116,6 +117,20 @@ def test_dialogue_from_casting_to_download_and_deletions_and_stops_of_another_pa
         storage.scripts.discard(script.id)  # as another page does
         page.evaluate("window.repriseScript.refresh()")
         expect(tab(page).get_by_role("status").filter(has_text=f"“{script.name}” is discarded.")).to_be_visible()
+        open_from_scrolled_list(page, storage)
+
+
+def open_from_scrolled_list(page: Page, storage: Storage) -> None:
+    """The heading of a long script is on the screen, although the list before it was scrolled."""
+    storage.scripts.create("Long", parse("\n\n".join("Good morning." for _ in range(40))).cards, voice_id=None)
+    for number in range(20):
+        storage.scripts.create(f"Other {number}", parse("Hello.").cards, voice_id=None)
+    page.evaluate("window.repriseScript.refresh()")
+    page.set_viewport_size({"width": 390, "height": 300})
+    page.get_by_role("button", name="Long", exact=True).evaluate("line => line.scrollIntoView()")
+    page.get_by_role("button", name="Long", exact=True).click()
+    expect(tab(page).get_by_role("region", name="Long")).to_be_focused()
+    expect(tab(page).get_by_role("button", name="All scripts")).to_be_in_viewport()
 
 
 def saved(storage: Storage) -> list[str]:
