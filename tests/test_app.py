@@ -35,7 +35,9 @@ from engine.outputs import AudioChunk, SpeechResult
 from engine.release.hub import BUNDLED, LoadingProgress
 from engine.release.profile import Profile
 from engine.serving.pacing import CHUNK_FRAMES, Pacer
+from engine.text import frame_budget
 from engine.voice import Voice
+from studio.engines.speech_engine import SpeechEngine
 from studio.provenance import provenance, watermark
 from studio.provenance.provenance import Provenance
 from studio.takes.buffer import TakeBuffer
@@ -62,7 +64,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REPRISE_DATABASE", str(tmp_path / "voices.db"))
 
-    def load(command: CommandContext, model: str, progress: LoadingProgress) -> Engine:
+    def load(command: CommandContext, model: str, progress: LoadingProgress) -> SpeechEngine:
         return request.getfixturevalue("engine") if model == "bundled" else real(command, model, progress)
 
     real = CommandContext._load
@@ -73,8 +75,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """End each sentence after half a second."""
-    budget: Callable[[str, float], int] = request.frame_budget
-    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(FRAMES, budget(text, rate)))
+    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(FRAMES, frame_budget(text, rate)))
     monkeypatch.setattr(request, "ATTEMPTS", 1)
 
 
@@ -318,8 +319,7 @@ def test_unusable_clip_leaves_the_old_file(run: Run) -> None:
 
 
 def test_multilingual_model_needs_no_transcript(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    budget: Callable[[str, float], int] = request.frame_budget
-    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, budget(text, rate)))
+    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, frame_budget(text, rate)))
     assert_rejected(run("voices", "add", "Anna", CLIP, "--consent"), "--transcript")
     added = run("voices", "add", "Anna", CLIP, "--consent", "--language", "de", "--model", str(QWEN), "--device", "cpu")
     assert added.exit_code == 0, added.stderr
@@ -393,8 +393,7 @@ def test_sample_voice_speaks_with_a_new_library(run: Run) -> None:
 def test_own_voices_of_a_model_are_listed_mapped_and_spoken(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    budget = request.frame_budget
-    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(4, budget(text, rate)))
+    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(4, frame_budget(text, rate)))
     model = as_kind(tmp_path / "custom", "custom_voice")
     found = run("voices", "list", "--model", model).stdout.splitlines()
     assert found[:3] == ["Vivian\t\tmodel", "Dylan\t\tmodel", "Ryan\t\tmodel"]
@@ -488,7 +487,7 @@ def test_first_ctrl_c_stops_gracefully() -> None:
 
 def test_audio_before_ctrl_c_is_kept_with_exit_code_130(tmp_path: Path) -> None:
     take, result = TakeBuffer(8_000), SpeechResult("cancelled", 1, 0.1, 0.2, 0.1, 3, ())
-    take.add(AudioChunk(np.ones(800, np.float32) / 2, 0, 1, 0.1, 0, 1, "text"))
+    take.add(AudioChunk(np.full(800, 0.5, np.float32), 0, 1, 0.1, 0, 1, "text"))
     with pytest.raises(typer.Exit) as exit_:
         finish(take, result, tmp_path / "out.wav", Provenance())
     assert exit_.value.exit_code == 130

@@ -24,6 +24,7 @@ from engine.errors import EngineBusy
 from engine.outputs import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
 from engine.text import Segment
 from studio.engines import zero_gpu
+from studio.engines.arrived_audio import SECONDS_PER_CHARACTER
 from tests.api.conftest import decode_audio
 from tests.paths import ROOT, share_native_code
 from tests.support.ports import free_port
@@ -130,6 +131,7 @@ def test_space_speaks_and_reports_a_missing_quota(gpu_server: GpuServer, tmp_pat
         app.terminate()
         app.wait(60)
         reader.join()
+        assert app.stdout is not None
         app.stdout.close()
     assert len(list(kept.glob("library-*.sqlite"))) == 1
 
@@ -155,7 +157,7 @@ def test_long_texts_are_split_into_calls_of_bounded_length() -> None:
     assert len(ends) > 3
     for begin, end in zip([0, *ends], ends, strict=False):
         characters = sum(len(segment.text) for segment in segments[begin:end])
-        assert 0 < characters * zero_gpu.SECONDS_PER_CHARACTER <= zero_gpu.CALL_SECONDS - zero_gpu.START_SECONDS
+        assert 0 < characters * SECONDS_PER_CHARACTER <= zero_gpu.CALL_SECONDS - zero_gpu.START_SECONDS
     assert zero_gpu.parts([Segment("word " * 2000)]) == [1]
 
 

@@ -119,7 +119,7 @@ def decode_audio(data: bytes, format: str) -> tuple[np.ndarray, int]:
     """Decode audio; returns samples, on the format's scale, and the sampling rate."""
     if format == "pcm":
         return np.frombuffer(data, "<i2"), 24_000
-    with av.open(io.BytesIO(data)) as container:
+    with av.open(io.BytesIO(data), "r") as container:
         stream = container.streams.audio[0]
         return np.concatenate([frame.to_ndarray()[0] for frame in container.decode(stream)]), stream.sample_rate
 

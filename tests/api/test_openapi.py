@@ -1,6 +1,7 @@
 """The OpenAPI document, and responses to requests generated from it."""
 
 import re
+from typing import Any
 
 import httpx
 from hypothesis import HealthCheck, given, settings
@@ -47,6 +48,7 @@ def test_generated_requests_get_documented_responses(server: Server) -> None:
     """No response to a generated request is a 5xx or undocumented."""
     import schemathesis  # takes a second, in each worker that collects this file
     from schemathesis import checks
+    from schemathesis.core.result import Ok
 
     wanted = [
         checks.not_a_server_error,
@@ -56,11 +58,12 @@ def test_generated_requests_get_documented_responses(server: Server) -> None:
     ]
     schema = schemathesis.openapi.from_url(f"{server.url}/v1/openapi.json")
     for result in schema.get_all_operations():
+        assert isinstance(result, Ok)
         operation = result.ok()
 
         @settings(max_examples=4, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
         @given(case=operation.as_strategy())
-        def check(case: schemathesis.Case) -> None:
+        def check(case: schemathesis.Case[Any]) -> None:
             case.call_and_validate(checks=wanted)
 
         check()

@@ -27,7 +27,7 @@ def test_every_response_has_an_id(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize(("sent", "kept"), [("6f1c-2.b_A", True), ("x" * 200, False), ("a b", False), ("é", False)])
 def test_id_of_a_proxy_is_kept(client: httpx.Client, sent: str, kept: bool) -> None:
-    response = client.get("/v1/models", headers={"X-Request-ID": sent.encode()})
+    response = client.get("/v1/models", headers={b"X-Request-ID": sent.encode()})
     assert response.status_code == 200
     assert (response.headers["x-request-id"] == sent) is kept
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -257,7 +258,7 @@ def test_form_without_a_clip_is_rejected(client: httpx.Client) -> None:
     ],
 )
 def test_refused_content_type_is_told_the_right_one(
-    client: httpx.Client, path: str, sent: dict[str, dict[str, str]], expected: str
+    client: httpx.Client, path: str, sent: dict[str, Any], expected: str
 ) -> None:
     refused = client.post(path, **sent)
     assert refused.status_code == 415

@@ -1,5 +1,7 @@
 """Confidence intervals of benchmark results."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -40,7 +42,7 @@ def test_estimate_is_deterministic() -> None:
 
 
 def test_undefined_resamples_are_ignored() -> None:
-    def undefined_if_constant(items: list[float]) -> float:
+    def undefined_if_constant(items: Sequence[float]) -> float:
         return float("nan") if len(set(items)) == 1 else 1.0
 
     found = estimate([1.0, 2.0], undefined_if_constant)

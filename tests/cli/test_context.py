@@ -118,11 +118,11 @@ def test_server_that_waits_for_a_job_says_so(
 ) -> None:
     left: list[bool] = []
     monkeypatch.setattr(context, "exit_on_next_ctrl_c", lambda: left.append(True))
-    monkeypatch.setattr(CommandContext, "models", lambda *_: nullcontext(ModelManager(FakeEngine())))
+    monkeypatch.setattr(CommandContext, "models", lambda *_: nullcontext(ModelManager(FakeEngine())))  # type: ignore[arg-type]
     may_end, pool = Event(), BoundedPool(1, 1, 1, RuntimeError)
 
     def stop_server() -> str:
-        with CommandContext("bundled", "cpu", tmp_path / "voices.db").services():
+        with CommandContext("bundled", "cpu", str(tmp_path / "voices.db")).services():
             pass
         return capsys.readouterr().err
 

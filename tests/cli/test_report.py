@@ -3,12 +3,12 @@ from dataclasses import replace
 import pytest
 
 from cli import report
-from engine.outputs import AudioChunk, SegmentResult, SpeechResult
+from engine.outputs import AudioChunk, SegmentResult, SpeechResult, StopReason
 
 
-def result(*reasons: str, frames: int = 20) -> SpeechResult:
+def result(*reasons: StopReason, frames: int = 20) -> SpeechResult:
     segments = tuple(SegmentResult(f"Segment {i}.", reason, frames, 1) for i, reason in enumerate(reasons))
-    overall = "length" if "length" in reasons else reasons[-1]
+    overall: StopReason = "length" if "length" in reasons else reasons[-1]
     return SpeechResult(overall, frames, 2.0, 0.9, 0.25, 5, segments)
 
 

@@ -2,7 +2,7 @@
 
 import gc
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from engine.models.native.run import use_native_sampling, use_native_steps
 from engine.serving import loading
+from engine.text import frame_budget
 from tests.paths import MINIATURE
 
 
@@ -73,8 +74,7 @@ def shared_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limit turns to 24 frames, several chunks, since random weights rarely sample the end token."""
-    budget: Callable[[str, float], int] = request.frame_budget
-    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(24, budget(text, rate)))
+    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(24, frame_budget(text, rate)))
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """`ByteLRU` against a simple model of a cache."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -75,12 +76,13 @@ def test_least_recently_used_entry_is_evicted_first() -> None:
 
 def test_a_value_computed_before_others_were_removed_is_not_cached() -> None:
     cache: ByteLRU[str, int] = ByteLRU(30)
-    for remove in (
+    removals: tuple[Callable[[], object], ...] = (
         cache.clear,
         lambda: cache.pop("a"),
         lambda: cache.drop_where(lambda _: False),
         lambda: cache.drop_keys(lambda _: False),
-    ):
+    )
+    for remove in removals:
         drops = cache.drops
         remove()
         assert cache.put("b", 1, 10, drops=drops) == [("b", 1)]

@@ -23,13 +23,14 @@ TEXT = "Go out. No."
 
 def assert_same_sound(one: list[AudioChunk], other: list[AudioChunk]) -> None:
     """Assert that chunks hold the same sound, up to rounding, which the postfilter makes larger."""
-    joined = (np.concatenate([chunk.samples for chunk in each]) for each in (one, other))
-    np.testing.assert_allclose(*joined, atol=1e-3)
+    first, second = (np.concatenate([chunk.samples for chunk in each]) for each in (one, other))
+    np.testing.assert_allclose(first, second, atol=1e-3)
 
 
 def test_continued_speech_has_the_same_codes_and_samples(bundled_engine: Engine) -> None:
     voice = read_sample_voices()[0].voice
     heard = list(whole := bundled_engine.speak(TEXT, voice, SpeakOptions(seed=7)))
+    assert whole.result is not None
     assert [segment.result for segment in whole.spoken] == list(whole.result.segments)
     begun = whole.spoken[:-1]
     assert begun
@@ -39,6 +40,7 @@ def test_continued_speech_has_the_same_codes_and_samples(bundled_engine: Engine)
     assert (chunks[0].start, len(chunks[0].samples)) == (silence.start, len(silence.samples))
     assert chunks[1].start == sound.start
     assert {chunk.segment for chunk in chunks} == {len(begun)}
+    assert rest.result is not None
     assert rest.result.segments == whole.result.segments
     assert (rest.result.frames, rest.result.stop_reason) == (whole.result.frames, whole.result.stop_reason)
     for one, other in zip(rest.spoken, whole.spoken, strict=True):
@@ -130,4 +132,6 @@ def test_continuing_a_finished_speech_ends_at_once(bundled_engine: Engine) -> No
         pass
     again = bundled_engine.speak("Hello there.", None, SpeakOptions(seed=7), spoken=whole.spoken)
     assert list(again) == []
+    assert whole.result is not None
+    assert again.result is not None
     assert again.result.segments == whole.result.segments

@@ -365,6 +365,7 @@ def test_segment_without_audio_keeps_its_place(engine: Engine, monkeypatch: pyte
     monkeypatch.setattr(BatchDecoder, "decode", decode_late)
     segments = [Segment("One."), Segment("Two.", silence_before=0.2, silence_after=0.1)]
     chunks = list(speech := engine.speak(segments, None, SpeakOptions(seed=1)))
+    assert speech.result is not None
     assert [segment.frames for segment in speech.result.segments] == [6, 0]
     assert [(chunk.segment, chunk.frames) for chunk in chunks[-3:]] == [(0, 2), (1, 0), (1, 0)]
     assert [one.start + len(one.samples) for one in chunks[:-1]] == [other.start for other in chunks[1:]]
@@ -388,6 +389,7 @@ def test_audio_is_taken_back_if_the_second_attempt_has_none(engine: Engine, monk
     monkeypatch.setattr(EventStream, "put", put_noting_audio)
     chunks = list(speech := engine.speak([Segment("One.")], None, SpeakOptions(seed=1)))
     assert len(chunks[0].samples)
+    assert speech.result is not None
     assert (speech.result.frames, speech.result.segments[0].attempts) == (0, 2)
     assert len(take(chunks)) == 0
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from engine.byte_lru import ByteLRU
 from engine.engine import Engine, SpeakOptions
+from engine.families.s2.prompt import PromptBuilder
 from engine.models.prompt import Prompt
 from engine.outputs import AudioChunk
 from engine.release.profile import Profile
@@ -61,7 +62,9 @@ def joined(chunks: Iterable[AudioChunk]) -> np.ndarray:
 def system_columns(engine: Engine, *voices: Voice) -> Tensor:
     """Return the columns with which all prompts of these voices begin."""
     references = [engine._conditioner._prompt_reference(voice.references[0], voice.name) for voice in voices]
-    return engine._pipeline.prompts.system(references)
+    prompts = engine._pipeline.prompts
+    assert isinstance(prompts, PromptBuilder)
+    return prompts.system(references)
 
 
 def test_forgotten_voice_is_removed_from_slots_and_caches(engine: Engine, voices: tuple[Voice, Voice]) -> None:

@@ -176,7 +176,7 @@ def test_growing_text_is_spoken_as_one_conversation(bundled_engine: Engine) -> N
         reader = Thread(target=lambda: spoken.extend(speech))
         reader.start()
         for number, piece in enumerate([*pieces[1:], None]):
-            until(lambda number=number: len(prompts) == number + 1 and len(speech.spoken) == number + 1)
+            until(lambda number=number: len(prompts) == number + 1 and len(speech.spoken) == number + 1)  # type: ignore[misc]
             assert len(scheduler.open_tickets()) == 1
             assert scheduler.speaking == 0
             if piece is None:

@@ -49,7 +49,7 @@ def clip(seconds: float = 0.1, channels: int = 1, sample_rate: int = SAMPLE_RATE
     return file.getvalue()
 
 
-CODES = np.random.default_rng(0).integers(0, 1024, (10, 12))
+CODES: np.ndarray = np.random.default_rng(0).integers(0, 1024, (10, 12))
 CLIP = clip()
 REFERENCE = Reference("Es war einmal …", CODES, CLIP, SAMPLE_RATE, 0.1)
 CONSENT = Consent("Ada", datetime(2026, 11, 21, 8, 30, 1, 250, tzinfo=UTC), "This voice is mine.")
@@ -222,7 +222,7 @@ def test_voices_and_references_compare_by_value() -> None:
     again = Reference("Es war einmal …", CODES.astype(np.uint16), CLIP, SAMPLE_RATE, 0.1)
     assert again == REFERENCE
     assert hash(again) == hash(REFERENCE)
-    assert replace(VOICE, references=[again, VOICE.references[1]]) == VOICE
+    assert replace(VOICE, references=(again, VOICE.references[1])) == VOICE
     assert again != replace(again, codes=CODES + 1)
     assert again != replace(again, codes=CODES.reshape(12, 10))
     assert again != "reference"
@@ -525,7 +525,7 @@ def test_tags_are_cleaned_and_deduplicated(tags: Any, cleaned: tuple[str, ...]) 
         (["\ud800"], "control"),
     ],
 )
-def test_invalid_tags_are_rejected(tags: list[str], sentence: str) -> None:
+def test_invalid_tags_are_rejected(tags: Any, sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
         replace(VOICE, tags=tags)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import pytest
 import soundfile
 from sqlalchemy import Engine, create_engine, event, text
 
@@ -35,6 +36,11 @@ def codes(seed: int = 0, frames: int = 12, codebooks: int = 10) -> np.ndarray:
 
 def reference(seed: int = 0, transcript: str = "One reference.") -> Reference:
     return Reference(transcript, codes(seed), clip(seed), SAMPLE_RATE, 0.1)
+
+
+def not_reencoded(voice: Voice) -> Voice:
+    """Stand for a re-encoding that must not happen."""
+    pytest.fail(voice.name)
 
 
 @contextmanager

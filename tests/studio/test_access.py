@@ -43,6 +43,7 @@ def test_request_rate_is_limited(storage: Storage) -> None:
     access.count_request(caller)
     with pytest.raises(LimitReached, match=r"2 requests in 1 hour; try again in \d+ s") as refused:
         access.count_request(caller)
+    assert refused.value.wait is not None
     assert 3500 < refused.value.wait <= 3601
     for _ in range(3):
         access.count_request(Caller())
@@ -85,7 +86,7 @@ class BusyEngine(FakeEngine):
     def __init__(self, spoken: int) -> None:
         super().__init__(Script(fail_after=spoken, failure=EngineBusy("engine.busy", limit=1)))
 
-    def speak(self, _text: str | GrowingText, *_: object, **__: object) -> FakeSpeech:
+    def speak(self, *_: object, **__: object) -> FakeSpeech:
         return FakeSpeech("Hi there.", self.default_options, self.script)
 
 

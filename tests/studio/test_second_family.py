@@ -1,6 +1,6 @@
 """Switching to a model of another family keeps the library and lists the model's built-in voices."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 
@@ -10,6 +10,7 @@ from engine import Engine, request
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound, VoiceProtected
 from engine.messages import UserMessage
 from engine.serving.device import choose_device
+from engine.text import frame_budget
 from storage import Storage
 from storage.voices.library import LOCAL
 from studio.access import Access, Caller
@@ -26,8 +27,7 @@ TEXT = "The fox says yes."
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppContext]:
-    budget: Callable[[str, float], int] = request.frame_budget
-    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, budget(text, rate)))
+    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, frame_budget(text, rate)))
     others = {kind: as_kind(tmp_path / kind, kind) for kind in ("custom_voice", "voice_design")}
     folders = {"s2": MINIATURE, "base": QWEN, **others}
 

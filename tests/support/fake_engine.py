@@ -13,7 +13,7 @@ from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import InvalidInput, RepriseError
 from engine.families.family import Capabilities
 from engine.messages import UserMessage
-from engine.outputs import AudioChunk, SegmentResult, SpeechResult, WordTime
+from engine.outputs import AudioChunk, SegmentResult, SpeechResult, StopReason, WordTime
 from engine.text.tags import word_spans
 from engine.voice import Consent, Reference, Voice
 
@@ -34,7 +34,7 @@ class Script:
     pace: float = 0.0
     seconds_per_character: float = 0.06
     retry_at: int | None = None
-    stop_reason: str = "end"
+    stop_reason: StopReason = "end"
     fail_after: int | None = None  # chunks
     failure: Exception | None = None
     notice: str = "A fake engine that buzzes."
@@ -109,7 +109,7 @@ class FakeSpeech:
             if self._tells_words and not self.cancelled:
                 words = words_of(text, index, begin / SAMPLE_RATE, (start - begin) / SAMPLE_RATE)
                 yield AudioChunk(np.zeros(0, np.float32), start, 0, 0.0, index, len(self._segments), text, words=words)
-            reason = "cancelled" if self.cancelled else self._script.stop_reason
+            reason: StopReason = "cancelled" if self.cancelled else self._script.stop_reason
             done.append(SegmentResult(text, reason, (start - begin) // FRAME, attempts))
             if self.cancelled:
                 break
@@ -150,7 +150,9 @@ class FakeEngine:
     style_tags = False
     english_only = True
 
-    def __init__(self, script: Script | None = None, prepare: Callable | None = None) -> None:
+    def __init__(
+        self, script: Script | None = None, prepare: Callable[[bytes | str | Path, str], Reference] | None = None
+    ) -> None:
         self.script = script or Script()
         self.notice = UserMessage(self.script.notice)
         self.capabilities = Capabilities(
@@ -216,7 +218,7 @@ class FakeEngine:
 def reference(transcript: str, samples: np.ndarray) -> Reference:
     """A reference with fake codes, one frame per 1,024 samples."""
     frames = max(1, len(samples) // FRAME)
-    codes = (np.arange(10)[:, None] * 7 + np.arange(frames)) % 512
+    codes: np.ndarray = (np.arange(10)[:, None] * 7 + np.arange(frames)) % 512
     clip = encode_audio(samples, SAMPLE_RATE, "flac")
     return Reference(transcript, codes, clip, SAMPLE_RATE, len(samples) / SAMPLE_RATE)
 

@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from engine.errors import InvalidText
 from engine.text import Segmentation, clean_text, cut_text, speaking_time
@@ -164,12 +165,17 @@ UNITS = (
 _CATEGORIES = sorted({unicodedata.category(chr(code)): chr(code) for code in range(0xE000, 0x20, -1)}.values())
 
 
+def mixed(seed: int, size: int) -> str:
+    """A text of random units."""
+    return "".join(random.Random(seed).choices(UNITS, k=size))[:size]
+
+
 def texts() -> Iterator[tuple[str, Make]]:
     """Yield the name and the maker of every text."""
     for unit in dict.fromkeys((*UNITS, *_CATEGORIES)):
         yield repr(unit), repeated(unit)
     for seed in range(8):
-        yield f"mixed {seed}", lambda size, seed=seed: "".join(random.Random(seed).choices(UNITS, k=size))[:size]
+        yield f"mixed {seed}", partial(mixed, seed)
         some = "".join(random.Random(seed).choices(UNITS, k=2 + seed % 4))
         yield f"repeated {some!r}", repeated(some)
     yield "a capital, then [.]", lambda size: "A" + repeated("[.] ")(size - 1)

@@ -57,7 +57,7 @@ def test_kokoro_speaks_with_expected_pitch_and_aligned_phones(renderer: synthesi
     assert len(loud) == 3
     assert min(loud) > 3 * max(vowels)
     other = renderer.lexicon.phone_list("Nothing of all that was in the sentence before.")
-    assert Aligner().segments(item.samples.astype(np.float32) / 32768, SAMPLE_RATE, other) == []
+    assert Aligner().segments(item.samples.astype(np.float32) / np.float32(32768), SAMPLE_RATE, other) == []
 
 
 @needs_synthesizers
@@ -66,7 +66,7 @@ def test_kokoro_is_warped_to_another_pitch(renderer: synthesize.CorpusRenderer) 
 
     speaker = next(each for each in speakers() if each.engine == "kokoro" and each.pitch != 1.0)
     [item] = renderer.render([synthesize.Job("The silver box.", speaker, False)], random.Random(1))
-    f0, _ = pyworld.dio(item.samples.astype(np.float64), synthesize.SAMPLE_RATE, f0_floor=50.0)
+    f0, _ = pyworld.dio(item.samples.astype(np.float64), SAMPLE_RATE, f0_floor=50.0)
     assert float(np.median(f0[f0 > 0])) == pytest.approx(speaker.hertz, rel=0.2)
 
 

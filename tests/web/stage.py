@@ -8,10 +8,11 @@ from typing import Any
 import gradio as gr
 from playwright.sync_api import Browser, Page
 
+from web.folders import private_folder
 from web.http.gate import GatePolicy
 from web.http.hosts import AllowedHosts
 from web.http.routes import AllowedRoutes
-from web.serve import launch, private_folder
+from web.serve import launch
 from web.ui.i18n import Translations
 from web.uploads.endpoint import UploadEndpoint
 

@@ -13,7 +13,8 @@ from storage.voices.sample_voices import install_samples
 from tests.api.conftest import end_turns_after
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.support.waiting import until
-from tests.web.conftest import PLAIN_HTTP_HOST, read_wav
+from tests.web.conftest import read_wav
+from tests.web.stage import PLAIN_HTTP_HOST
 from tests.web.visiting import downloaded, pick, picker, player, speak, visit, wait_for
 from tests.web.visitor import Visitor
 from web.identity.owners import OwnerResolver

@@ -153,7 +153,11 @@ def speak_and_proof_book(page: Page, device: InputDevice, folder: Path, ready: l
     """The last card is repaired by hand, after the script was opened again. ready: whether transcripts are enabled."""
     book = folder / "book.epub"
     cover = '<item id="c" href="c.png" media-type="image/png" properties="cover-image"/>'
-    named = {"items": cover, "metadata": "<dc:creator>Ann Writer</dc:creator>", "OEBPS/c.png": picture()}
+    named: dict[str, Any] = {
+        "items": cover,
+        "metadata": "<dc:creator>Ann Writer</dc:creator>",
+        "OEBPS/c.png": picture(),
+    }
     chapters = ["<p>All rights reserved.</p>", *CHAPTERS]
     book.write_bytes(epub(chapters, ["Copyright", "The River", "The Harbour"], "Two Places", **named))
     open_tab(page, "Script")

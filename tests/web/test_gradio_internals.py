@@ -83,7 +83,8 @@ def test_other_private_names_of_gradio_exist(demo: gr.Blocks) -> None:
         assert hasattr(demo.app, name), name
     assert gradio_internals.event_value(gr.EventData(None, {"id": 1})) == {"id": 1}
     assert gradio_internals.event_value({"id": 1}) == {"id": 1}
-    assert all(gradio_internals.component_id(each) == key for key, each in demo.blocks.items())
+    blocks: dict[int, Any] = demo.blocks
+    assert all(gradio_internals.component_id(each) == key for key, each in blocks.items())
     assert gradio_internals.upload_folder(demo) == demo.GRADIO_CACHE
     ours = inspect.signature(gradio_internals.RawInputBlocks.preprocess_data)
     assert list(ours.parameters) == list(inspect.signature(gr.Blocks.preprocess_data).parameters)

@@ -1,7 +1,7 @@
 """Proxies of the environment do not keep the page from starting."""
 
 import os
-from urllib.request import proxy_bypass_environment
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
 import gradio as gr
 import httpx

@@ -1,6 +1,5 @@
 """The page with models of another family: the library is kept, and the models' built-in voices appear."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,10 @@ from engine import Engine, request
 from engine.audio import AudioFormat
 from engine.messages import UserMessage
 from engine.serving.device import choose_device
+from engine.text import frame_budget
 from storage import Storage
 from studio.engines.model_manager import ModelCatalog, ModelManager
+from studio.provenance.provenance import Provenance
 from studio.takes.buffer import TakeBuffer
 from studio.voices import voice_maker
 from tests.engine.families.qwen3_tts.conftest import as_kind
@@ -27,15 +28,14 @@ KINDS = ("base", "custom_voice", "voice_design")
 class ClipTakeBuffer(TakeBuffer):
     """A take buffer that returns a clip, because random weights produce noise."""
 
-    def encode(self, format: AudioFormat = "wav") -> bytes:
+    def encode(self, format: AudioFormat = "wav", provenance: Provenance | None = None) -> bytes:
         return CLIP.read_bytes()
 
 
 @pytest.fixture
 def choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelCatalog:
     """Miniature models of the family, with short turns."""
-    budget: Callable[[str, float], int] = request.frame_budget
-    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, budget(text, rate)))
+    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, frame_budget(text, rate)))
     folders = {kind: QWEN if kind == "base" else as_kind(tmp_path / kind, kind) for kind in KINDS}
 
     def load(model: str, _report: object) -> Engine:

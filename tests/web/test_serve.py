@@ -137,7 +137,7 @@ def test_garbage_is_collected_again_when_the_page_is_served(
     monkeypatch.setattr(web.serve, "show_address", stop)
     before = gc.get_freeze_count()
     with pytest.raises(Served) as served, paused_collections():
-        web.serve.serve(AppContext.create(ModelManager(engine), storage), server_port=free_port())
+        web.serve.serve(AppContext.create(ModelManager(engine), storage), server_port=free_port())  # type: ignore[arg-type]
     assert served.value.args == (200, True, True)
 
 

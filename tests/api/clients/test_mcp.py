@@ -72,6 +72,7 @@ async def error_of(client: Client, tool: str, **arguments: Any) -> str:
 @pytest.mark.parametrize("mode", MODES)
 def test_client_lists_tools_and_speaks(server: Server, mode: str) -> None:
     async def visit(client: Client) -> None:
+        assert client.server_info is not None
         assert (client.server_info.title, client.server_info.version) == ("Reprise", __version__)
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {"speak", "list_voices", "clone_voice"}

@@ -45,7 +45,7 @@ def test_python_client_reads_events(openai_client: openai.OpenAI) -> None:
 
 
 def test_async_python_client_speaks(server: Server) -> None:
-    async def speak() -> list[bytes]:
+    async def speak() -> tuple[bytes, bytes]:
         async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client:
 
             async def one() -> bytes:

@@ -20,9 +20,10 @@ from api.access import CALLER
 from api.context import ApiContext
 from api.speech import live
 from api.speech.reply import Reply
-from api.speech.stream import Part, Usage
+from api.speech.stream import Part
 from storage.api_keys import NewKey
 from studio.access import Caller
+from studio.engines.speech_metrics import Usage
 from tests.api.conftest import LONG, TEXT, Server, bearer, decode_audio, end_turns_after, metric, same_sound
 from tests.paths import CLIP
 from tests.support.looping import run
@@ -137,7 +138,8 @@ def test_session_speaks_several_replies(server: Server) -> None:
             session.send("input.done")
             session.next("session.done")
             sounds.append(session.audio)
-        assert same_sound(*sounds)
+        one, other = sounds
+        assert same_sound(one, other)
         assert session.configure(voice="Adam")["voice"] == "Adam"
         session.send("session.close")
         with pytest.raises(Exception, match="1000"):

@@ -23,7 +23,7 @@ import numpy as np
 
 from engine.audio import decode_audio, encode_audio
 from engine.errors import InvalidInput
-from engine.voice import MAX_CODEBOOKS, MAX_FRAMES, Reference, Voice
+from engine.voice import MAX_CODEBOOKS, MAX_FRAMES, Reference, Voice, checked_codes
 from studio.voices.voice_archive import VoiceArchive
 from tests.attack.inputs.mutations import damaged
 from web.downloads.sounds import converted
@@ -141,7 +141,7 @@ def valid_voice_file() -> bytes:
     """A valid voice file."""
     time = np.arange(_RATE) / _RATE
     clip = encode_audio((0.3 * np.sin(2 * np.pi * 200 * time)).astype(np.float32), _RATE, "flac")
-    codes = np.arange(9 * 22).reshape(9, 22) % 512
+    codes = checked_codes(np.arange(9 * 22).reshape(9, 22) % 512)
     references = tuple(Reference(f"Words {number}.", codes, clip, _RATE, 1.0) for number in range(2))
     return Voice("Anna", references, "fingerprint", tags=("calm",)).to_bytes()
 

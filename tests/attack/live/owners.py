@@ -12,8 +12,10 @@ from tests.attack.live.server import Server, shared_server
 CALLS = 40  # of one case
 SECRET = "Wilhelmina of the other owner"
 KEYS = ("id", "script", "card", "take", "voice", "token", "path")
-ACTIONS = ("open", "poll", "takes", "listen", "save", "rename", "discard", "speak", "stop", "redo", "cast", "edit")
-ACTIONS += ("speaker", "voice", "pause", "lock", "move", "insert", "split", "merge", "remove", "choose", "list")
+ACTIONS = (
+    "open", "poll", "takes", "listen", "save", "rename", "discard", "speak", "stop", "redo", "cast", "edit",
+    "speaker", "voice", "pause", "lock", "move", "insert", "split", "merge", "remove", "choose", "list",
+)  # fmt: skip
 # Excluded: events that delete all data of the sender, and expensive ones.
 EXCLUDED = ("rp-forget-sure", "rp-speak")
 

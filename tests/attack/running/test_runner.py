@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import _report
 from engine.errors import InvalidInput
 from tests.attack.attack import Attack, Broken, Skipped, all_attacks, once
 from tests.attack.running import guard, report
@@ -223,7 +224,7 @@ def test_table_counts_tries_and_failures(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_partial_run_replaces_only_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report._report, "RESULTS", tmp_path)
+    monkeypatch.setattr(_report, "RESULTS", tmp_path)
     voices, moon = Tally("voices", "damaged", tries=9), Tally("moon", "light", tries=3)
     assert report.merged([moon]) == [moon]
     payload = report.payload([voices, moon], 1, [])
@@ -233,7 +234,7 @@ def test_partial_run_replaces_only_its_rows(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_rows_of_another_run_keep_its_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report._report, "RESULTS", tmp_path)
+    monkeypatch.setattr(_report, "RESULTS", tmp_path)
     before = [Tally(name, "damaged", tries=9).values() for name in ("voices", "moon", "sun")]
     for values in before:
         del values["run"]  # as results were kept before rows had runs of their own

@@ -6,6 +6,7 @@ import random
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from engine.errors import RepriseError
@@ -94,16 +95,16 @@ def _acts(storage: Storage, chance: random.Random) -> list[Callable[[], object]]
             script = storage.scripts.list(owner=owner)[0].id
             cards = [card.id for card in storage.scripts.cards(script, owner=owner)]
         acts += [
-            lambda owner=owner: storage.voices.list(owner=owner),
-            lambda owner=owner: storage.history.page(owner=owner),
-            lambda owner=owner: storage.scripts.list(owner=owner),
-            lambda owner=owner: storage.owner_counts(owner=owner),
+            partial(storage.voices.list, owner=owner),
+            partial(storage.history.page, owner=owner),
+            partial(storage.scripts.list, owner=owner),
+            partial(storage.owner_counts, owner=owner),
             *(lambda one=one, owner=owner: storage.voices.export_voice(one, owner=owner) for one in voices),
             *(lambda one=one, owner=owner: storage.history.audio(one, owner=owner) for one in takes),
             *(lambda one=one, owner=owner: storage.scripts.takes(one, owner=owner) for one in cards),
             *(lambda one=one, owner=owner: storage.voices.rename(one, mark.token(), owner=owner) for one in voices[:1]),
-            lambda owner=owner: storage.voices.add(mark.voice(), owner=owner),
-            lambda owner=owner: storage.history.add(mark.spoken(), owner=owner),
+            partial(lambda owner: storage.voices.add(mark.voice(), owner=owner), owner),
+            partial(lambda owner: storage.history.add(mark.spoken(), owner=owner), owner),
             *(lambda one=one, owner=owner: storage.voices.trash(one, owner=owner) for one in voices[1:2]),
             *(lambda one=one, owner=owner: storage.history.delete(one, owner=owner) for one in takes[:1]),
         ]

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from engine.errors import DiskFull
-from storage import Storage
 from storage.sqlite.reserve import RESERVE_BYTES
 from tests.attack.storage.marked import Marker, leftover_tokens
 from tests.attack.storage.tally import Tally
@@ -45,7 +45,9 @@ def run(count: int, seed: int = 0) -> Tally:
             done = subprocess.run(
                 [*_own_mounts(folder), *command], cwd=_ROOT, capture_output=True, text=True, check=False
             )
-        result = json.loads(done.stdout) if done.returncode == 0 else {"tried": 1, "broken": [done.stderr[-2_000:]]}
+        result: dict[str, Any] = {"tried": 1, "broken": [done.stderr[-2_000:]]}
+        if done.returncode == 0:
+            result = json.loads(done.stdout)
         tally.tried += result["tried"]
         tally.broken += [f"disk {number}: {each}" for each in result["broken"]]
     return tally
@@ -161,7 +163,7 @@ class FullDisk:
 
     def _reopen(self) -> None:
         self.storage.close()
-        self.storage: Storage = open_storage(self.folder)
+        self.storage = open_storage(self.folder)
         self._delete_take()
 
     def _recovers(self) -> None:

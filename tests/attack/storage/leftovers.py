@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -45,7 +45,8 @@ class RandomLibrary:
     def run_operations(self, steps: int) -> None:
         """Grow first, then change and delete more than is added."""
         for step in range(steps):
-            ways = self.chance.choices([self.making, self.changing, self.deleting], self._weights(step / steps))[0]
+            kinds: list[Sequence[Callable[[str], object]]] = [self.making, self.changing, self.deleting]
+            (ways,) = self.chance.choices(kinds, self._weights(step / steps))
             self.chance.choice(ways)(self.chance.choice(OWNERS))
             self.clock.now += TRASH_RETENTION / 5
 

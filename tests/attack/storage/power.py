@@ -33,8 +33,8 @@ class Disk:
                 self._do(each)
             else:
                 pending.setdefault(each.name, []).append((each, index <= folder))
-        for each in pending.values():
-            self._do_some(each, chance)
+        for one_file in pending.values():
+            self._do_some(one_file, chance)
         return {name: bytes(data) for name, data in self._files.items()}
 
     def _do_some(self, pending: Sequence[tuple[Operation, bool]], chance: random.Random) -> None:

@@ -98,7 +98,8 @@ class Shim:
         self._methods: dict[int, tuple[Methods, list[Any]]] = {}  # by address of the system's methods
         self._names: dict[int, str] = {}  # of open files, by address
         self._new: set[int] = set()  # logs and journals not synced since they were opened
-        self._folder, self._watcher = "", None
+        self._folder = ""
+        self._watcher: Watcher | None = None
         system = self._system.contents
         self._kept = [Open(self._open), Delete(self._delete)]
         self._really_open, self._really_delete = Open(system.open), Delete(system.delete)

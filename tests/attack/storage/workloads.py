@@ -208,7 +208,11 @@ def library_of_version(version: str) -> dict[str, bytes]:
         with engine.begin() as connection:
             command.upgrade(migrations.config(connection), version)
             for number in range(6):
-                values = {"id": f"{number:032x}", "name": mark.text(60), "now": "2026-11-20 08:00:00.000000"}
+                values: dict[str, str | bytes] = {
+                    "id": f"{number:032x}",
+                    "name": mark.text(60),
+                    "now": "2026-11-20 08:00:00.000000",
+                }
                 values |= {"clip": mark.sound(30_000), "transcript": mark.text(900), "codes": mark.sound(2_000)}
                 for statement in _VOICE + (_GENERATION if version >= "0003" else ()):
                     connection.execute(text(statement), values)

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.quality.balanced_sentences import sentences
+from training.speech.sample_voices import DESIGNS
 from training.speech.speakers import Speaker
 
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the voices' warps")
@@ -35,7 +36,7 @@ def test_voices_are_grouped_by_training_sex_and_pitch() -> None:
 @pytest.mark.slow
 def test_voices_are_rendered_with_their_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(balanced_voices, "sentences_of", lambda number: sentences()[number : number + 1])
-    monkeypatch.setattr(balanced_voices, "DESIGNS", balanced_voices.DESIGNS[:1])
+    monkeypatch.setattr(balanced_voices, "DESIGNS", DESIGNS[:1])
     found = balanced_voices.render(tmp_path, EvaluationSet.load(), held_out=2)
     assert [speaker.name for speaker in found.data.speakers][-2:] == ["festival-ked-121", "flite-slt-19"]
     assert len(found.data.speakers) == 3

@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 from benchmarks.quality.quantization import BOUNDS, Figures, Speech, Turn, compare, failures, sample
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
-from engine.models.quantization import QUANTIZED
+from engine.models.quantization import QUANTIZED, Precision
 from tests.engine.conftest import golden
 from tests.paths import MINIATURE
 
@@ -70,13 +71,13 @@ def test_equal_seeds_give_equal_draws_for_similar_logits() -> None:
         ({"words": (0.4, 0.6)}, "Word error"),
     ],
 )
-def test_each_bound_is_enforced(precision: str, changes: dict[str, float], says: str) -> None:
+def test_each_bound_is_enforced(precision: Precision, changes: dict[str, Any], says: str) -> None:
     [failure] = failures(replace(GOOD, **changes), BOUNDS[precision])
     assert says in failure
 
 
 @pytest.mark.parametrize("precision", QUANTIZED)
-def test_good_results_pass(precision: str) -> None:
+def test_good_results_pass(precision: Precision) -> None:
     assert failures(GOOD, BOUNDS[precision]) == []
     assert failures(replace(GOOD, words=(math.nan, math.nan)), BOUNDS[precision]) == []
     assert failures(replace(GOOD, words=(0.6, 0.3)), BOUNDS[precision]) == []

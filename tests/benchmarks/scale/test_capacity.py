@@ -19,7 +19,7 @@ def test_routing_and_replicas_raise_the_hit_rate() -> None:
     assert hit_rate(1, 80, 5_000, 1.5, routed=True) > alone  # fewer voices are requested
 
 
-def test_plan_grows_with_listeners(monkeypatch) -> None:
+def test_plan_grows_with_listeners(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capacity, "REQUESTS", 2_000)
     for replica in (bundled(), s2_pro()):
         small, large = (plan(replica, listeners, 5_000, 1.0) for listeners in (100, 10_000))

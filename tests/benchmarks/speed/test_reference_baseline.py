@@ -25,7 +25,7 @@ from benchmarks.speed.reference_baseline import (
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.dual_ar import DualAR
 from engine.models.kv_cache import ContiguousView
-from engine.models.sampling import SamplingOptions
+from engine.models.sampling import REPETITION_TOP_P, SamplingOptions
 from engine.release.profile import Profile
 from tests.engine.conftest import cases, golden, miniature
 from tests.paths import MINIATURE, SPEECH
@@ -117,7 +117,7 @@ def test_recently_repeated_semantic_token_is_redrawn(
         if len(logits) != miniature.config.slow.vocab_size:
             return 0
         seen.append(options.top_p)
-        return start + (options.top_p == plain_model.REPETITION_TOP_P)
+        return start + (options.top_p == REPETITION_TOP_P)
 
     monkeypatch.setattr(plain_model, "draw", drawing)
     ours = plain_codes(miniature, prompt, 3, RESIDUAL_SIZE, SamplingOptions(top_p=0.5))

@@ -56,7 +56,7 @@ def clip_at(rate: int) -> Samples:
     return resample(torch.from_numpy(read()), RATE, rate).numpy()
 
 
-def written(samples: Samples, rate: int = RATE, format: str = "WAV", subtype: str | None = None) -> bytes:
+def written(samples: np.ndarray, rate: int = RATE, format: str = "WAV", subtype: str | None = None) -> bytes:
     file = io.BytesIO()
     soundfile.write(file, samples, rate, format=format, subtype=subtype)
     return file.getvalue()

@@ -64,9 +64,8 @@ def test_transcript_of_a_long_clip_is_cut_with_it() -> None:
     sentences = 1 + int(45 / soundfile.info(str(CLIPS[0])).duration)
     cut = prepare_reference(long_clip(sentences), RATE)
     assert cut.speech_kept < 1
-    clip, transcript = merge_references(
-        [(CLIPS[1], "Hello."), (long_clip(sentences), "So it goes. " * sentences)], RATE
-    )
+    given: list[tuple[Path | bytes, str]] = [(CLIPS[1], "Hello."), (long_clip(sentences), "So it goes. " * sentences)]
+    clip, transcript = merge_references(given, RATE)
     assert transcript == "Hello. " + " ".join(["So it goes."] * round(cut.speech_kept * sentences))
     assert prepare_reference(clip, RATE).duration <= LONGEST_USED
 

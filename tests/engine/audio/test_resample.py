@@ -21,10 +21,10 @@ def ratios(monkeypatch: pytest.MonkeyPatch) -> Ratios:
     """Record the ratios of computed filter banks, starting with an empty cache."""
     computed: Ratios = []
 
-    class Counted(torchaudio.transforms.Resample):
+    class Counted(torchaudio.transforms.Resample):  # type: ignore[misc]  # of a package without types
         def __init__(self, rate: int, new_rate: int, **quality: object) -> None:
             computed.append((rate, new_rate))
-            super().__init__(rate, new_rate, **quality)  # type: ignore[arg-type]
+            super().__init__(rate, new_rate, **quality)
 
     monkeypatch.setattr(module, "Resample", Counted)
     monkeypatch.setattr(module, "_filters", ByteLRU(module._CACHE_BYTES))

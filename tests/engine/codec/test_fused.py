@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.gpu] if DEVICE == "cuda" else []
 
 # Batch, channels, outputs, steps, dilation, taps; and a tile, or None for the usual one, which channels and outputs may
 # not fill.
-SIZES = [(2, 40, 1, 9, 1, 7, None), (2, 16, 8, 5, 1, 1, None)]
+SIZES: list[tuple[Any, ...]] = [(2, 40, 1, 9, 1, 7, None), (2, 16, 8, 5, 1, 1, None)]
 # The interpreter, which is slow, runs a tile that outputs fill, and one of several.
 SIZES += [(1, 32, 128, 130, 9, 7, tile) for tile in (kernels._TILES if DEVICE == "cuda" else kernels._TILES[:3:2])]
 

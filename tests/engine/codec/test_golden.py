@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.codec.codec import Codec, whole_frames
+from engine.codec.codec import Codec
 from engine.codec.config import CodecConfig
+from engine.codec.views import whole_frames
 
 
 @torch.inference_mode()

@@ -88,7 +88,7 @@ class _Run:
 @pytest.mark.parametrize("layers", [2, 12])
 def test_memory_of_a_check_is_a_few_times_that_of_one_layer(layers: int) -> None:
     made = stack(layers)
-    with _Allocated() as allocated:
+    with _Allocated() as allocated:  # type: ignore[no-untyped-call]
         assert step_difference(made, _Run(made), rows_view, one_layer=True) == 0
     count = len(agreement._POSITIONS)
     one_layer = 2 * count * HEADS * (max(agreement._POSITIONS) + 1) * WIDTH * 4

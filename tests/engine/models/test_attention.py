@@ -36,7 +36,8 @@ def test_decode_step_accepts_output_strides_of_any_kernel(
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", on_gpu)
     cache = meta(2, batch, groups, 512, 128)[:, :, :, :256]  # a span of longer slots
-    out = attend(meta(batch, heads, 1, 128), *cache.unbind(0), meta(batch, 1, 1, 256))
+    keys, values = cache.unbind(0)
+    out = attend(meta(batch, heads, 1, 128), keys, values, meta(batch, 1, 1, 256))
     assert out.shape == (batch, heads, 1, 128)
     assert out.transpose(1, 2).flatten(2).shape == (batch, 1, heads * 128)
 

@@ -117,7 +117,7 @@ def test_attention_of_new_positions_equals_the_plain_one(
     expected = cache.clone()
     for row, position in enumerate(last.tolist()):
         expected[0, row, :, position], expected[1, row, :, position] = k[row, :, 0], v[row, :, 0]
-    q_norm, k_norm = (norm and norm.weight for norm in (projections.q_norm, projections.k_norm))
+    q_norm, k_norm = (None if norm is None else norm.weight for norm in (projections.q_norm, projections.k_norm))
     found = fused.new_empty(rows, heads, width)
     attend_new(fused, cache, last, last + 1, table, q_norm, k_norm, 1e-6, found)
     torch.testing.assert_close(cache, expected, rtol=1e-5, atol=0.02 if dtype.itemsize == 2 else 1e-5, equal_nan=True)
@@ -377,7 +377,7 @@ def test_int8_weights_are_used_by_fused_kernels(small_model: DualAR, monkeypatch
     fresh.layers = fresh.layers[:1]
     fresh.layers[0].feed_forward.merge()  # type: ignore[union-attr, operator]
     quantization.quantize_(fresh.layers, quantization.Int8WeightOnlyConfig(set_inductor_config=False))
-    assert narrow_weight(fresh.layers[0].attention.wo.weight) is not None  # type: ignore[union-attr]
+    assert narrow_weight(fresh.layers[0].attention.wo.weight) is not None  # type: ignore[union-attr, arg-type]
     assert use_fused_steps(fresh) is None
     # With few rows, the gate is a part of the product.
     monkeypatch.setattr(elementwise, "gate", lambda both: 2 * gate(both))
@@ -391,7 +391,7 @@ def test_fp8_weights_are_used_by_fused_kernels(small_model: DualAR) -> None:
     fresh.layers = fresh.layers[:1]
     fresh.layers[0].feed_forward.merge()  # type: ignore[union-attr, operator]
     quantization.quantize_(fresh.layers, quantization.Float8WeightOnlyConfig(set_inductor_config=False))
-    assert narrow_weight(fresh.layers[0].attention.wo.weight) is not None  # type: ignore[union-attr]
+    assert narrow_weight(fresh.layers[0].attention.wo.weight) is not None  # type: ignore[union-attr, arg-type]
     assert use_fused_steps(fresh) is None
 
 

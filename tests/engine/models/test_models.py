@@ -2,6 +2,7 @@
 
 import copy
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -191,9 +192,10 @@ def test_prepare_for_decoding_keeps_outputs(miniature: DualAR) -> None:
     assert (
         relative_error(fast.logits(hidden[:, -1], codes), miniature.fast.logits(expected_hidden[:, -1], codes)) < 1e-5
     )
-    before = slow.layers[0].attention.wqkv.weight.clone()
+    block: Any = slow.layers[0]
+    before = block.attention.wqkv.weight.clone()
     slow.bfloat16().prepare_for_decoding()  # does nothing in other dtypes
-    assert torch.equal(slow.layers[0].attention.wqkv.weight, before.bfloat16())
+    assert torch.equal(block.attention.wqkv.weight, before.bfloat16())
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])

@@ -170,8 +170,9 @@ def test_int8_keeps_most_greedy_codes(pair: Pair) -> None:
 @torch.inference_mode()
 def test_fp16_products_stay_in_range() -> None:
     pytest.importorskip("torchao", reason="torchao is an optional package")
-    layer = nn.Sequential(nn.Linear(1024, 8, bias=False, dtype=torch.float16))
-    layer[0].weight.data.fill_(0.01)
+    linear = nn.Linear(1024, 8, bias=False, dtype=torch.float16)
+    linear.weight.data.fill_(0.01)
+    layer = nn.Sequential(linear)
     quantize_block(layer, "int8", stack="slow")
     found = layer(torch.ones(1, 1024, dtype=torch.float16))  # 1,024 × 127 would be infinite
     torch.testing.assert_close(found.float(), torch.full((1, 8), 10.24), rtol=0.02, atol=0)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from engine.errors import InvalidCheckpoint, InvalidConfig, ReleaseError, ReleaseIncomplete
 from engine.families.s2.dual_ar import load_dual_ar, read_config
@@ -48,14 +49,14 @@ def test_index_must_name_files_in_its_own_folder(release: Path, place: object) -
     weights = json.loads(index.read_text())["weight_map"]
     rewrite_json(index, weight_map={**weights, next(iter(weights)): place})
     with pytest.raises(InvalidConfig, match="which is not a file of tensors in its folder"):
-        load_dual_ar(release, dtype=releases.torch.float32, device="cpu")
+        load_dual_ar(release, dtype=torch.float32, device="cpu")
 
 
 @pytest.mark.parametrize("weights", [None, [], 3, {}, "x"])
 def test_index_must_have_a_weight_map(release: Path, weights: object) -> None:
     rewrite_json(release / "model.safetensors.index.json", weight_map=weights)
     with pytest.raises(InvalidConfig, match="no weight_map"):
-        load_dual_ar(release, dtype=releases.torch.float32, device="cpu")
+        load_dual_ar(release, dtype=torch.float32, device="cpu")
 
 
 def test_oversized_config_is_rejected_before_allocation(release: Path) -> None:

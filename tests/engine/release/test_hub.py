@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,7 +126,7 @@ def test_all_addresses_of_the_hub_are_tried_in_the_same_time(downloaded: Path, m
     over.set()
 
 
-def every_subclass(kind: type) -> Iterator[type]:
+def every_subclass(kind: type[Any]) -> Iterator[type[Any]]:
     for each in kind.__subclasses__():
         yield each
         yield from every_subclass(each)

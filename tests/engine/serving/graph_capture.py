@@ -21,7 +21,7 @@ HOST_READS = {"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", 
 
 class _CallRecorder(TorchDispatchMode):
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.calls: list[tuple[Any, tuple[Any, ...], dict[str, Any], list[Any]]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

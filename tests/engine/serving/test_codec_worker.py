@@ -96,7 +96,7 @@ class Take:
         follows: "Take | None" = None,
         journal: "list[Take] | None" = None,
     ) -> None:
-        self.stream = CodecStream(None if follows is None else follows.stream)
+        self.stream: CodecStream = CodecStream(None if follows is None else follows.stream)
         self.codes = np.random.default_rng(seed).integers(0, ENTRIES, (CODEBOOKS, sum(sizes)))
         self.pieces = np.split(self.codes, np.cumsum(sizes)[:-1], axis=1)
         self.got: SimpleQueue[Samples | Exception] = SimpleQueue()
@@ -120,7 +120,7 @@ class Take:
 
     def audio(self) -> Samples:
         """Return the audio of all pieces, and assert that each is as long as its codes."""
-        heard = [self.next() for _ in self.pieces]
+        heard: list[Any] = [self.next() for _ in self.pieces]
         for samples, piece in zip(heard, self.pieces, strict=True):
             if isinstance(samples, Exception):
                 raise samples
@@ -531,7 +531,7 @@ def test_error_that_stops_the_thread_reaches_all_waiting_streams(recording: Reco
         begun.submit(worker, 0)
         first_samples = begun.next()
         with recording.keep_busy(worker, begun, 1):
-            worker._next_batch = broken  # type: ignore[method-assign]
+            worker._next_batch = broken  # type: ignore[assignment, method-assign]
             for take in waiting:
                 take.submit_all(worker)
         assert isinstance(first_samples, np.ndarray)
@@ -704,7 +704,7 @@ def test_graph_replay_changes_only_its_own_rows(decoder: CodecDecoder) -> None:
             with stopped_worker(worker):
                 for take in speaking:
                     take.submit(worker, piece)
-            until(lambda speaking=speaking, piece=piece: all(take.got.qsize() == piece + 1 for take in speaking))
+            until(lambda speaking=speaking, piece=piece: all(take.got.qsize() == piece + 1 for take in speaking))  # type: ignore[misc]
             assert graphs.replayed == before + 2  # one replay for all, after that of the stopping stream
         for take in takes:
             assert_decoded(take, decoder)
@@ -778,7 +778,7 @@ def test_nothing_is_captured_while_the_engine_has_turns(decoder: CodecDecoder) -
         capture.gate.set()
         for piece in range(2):  # the worker is idle before and between the pieces
             take.submit(worker, piece)
-            until(lambda piece=piece: take.got.qsize() > piece)
+            until(lambda piece=piece: take.got.qsize() > piece)  # type: ignore[misc]
         until(lambda: worker._inbox.empty)
         assert capture.graphs.captured <= 1  # the one that had begun
         worker.set_engine_idle(True)
@@ -865,7 +865,7 @@ def test_postfilter_keeps_frames_back_until_later_ones_are_decoded(
     with running_worker(decoder, postfilter=postfilter) as worker:
         assert worker.lookahead == 2
         take.submit_all(worker)
-        heard = [take.next() for _ in range(3)]
+        heard: list[Any] = [take.next() for _ in range(3)]
     assert [len(samples) // 2048 for samples in heard if isinstance(samples, np.ndarray)] == [4, 3, 2]
     (plain,) = unfiltered(decoder, Take([1, 1, 4, 3]))
     assert np.array_equal(np.concatenate(heard), filtered(postfilter, plain))
@@ -887,7 +887,7 @@ def test_audio_of_a_stream_is_adapted_to_its_speaker(decoder: CodecDecoder, post
     take.stream = CodecStream(adaptation=adaptation)
     with running_worker(decoder, postfilter=postfilter) as worker:
         take.submit_all(worker)
-        heard = [take.next() for _ in range(2)]
+        heard: list[Any] = [take.next() for _ in range(2)]
         assert np.array_equal(worker.decode(take.codes, filtered=False), worker_decoded(decoder, take.codes))
     adapted = PostfilterStream(postfilter, adaptation=adaptation)
     expected = torch.cat([adapted.push(torch.from_numpy(plain)), adapted.finish()]).numpy()
@@ -904,7 +904,7 @@ def test_filter_continues_with_the_codec(decoder: CodecDecoder, postfilter: Post
         worker.end(empty)
         for take in (first, second):
             take.submit_all(worker)
-        heard = [second.next() for _ in range(2)]
+        heard: list[Any] = [second.next() for _ in range(2)]
     first, second = Take([6]), Take([5], seed=1)
     second.stream = CodecStream(first.stream)
     before, after = unfiltered(decoder, first, second)

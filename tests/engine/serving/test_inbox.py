@@ -5,7 +5,9 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -168,7 +170,7 @@ def test_wakes_from_finalizers_do_not_block_senders() -> None:
 
     def send() -> None:
         for i in range(300):
-            Garbage(lambda i=i: finalizer(i))
+            Garbage(partial(finalizer, i))
             inbox.send([i])
 
     def all_finalized() -> bool:
@@ -186,7 +188,7 @@ def test_wake_may_interrupt_send_at_any_line() -> None:
     inbox: Inbox[str] = Inbox()
     interrupted: list[str] = []
 
-    def interrupt(frame: FrameType, event: str, _: object) -> Callable[..., object]:
+    def interrupt(frame: FrameType, event: str, _: object) -> Any:
         interrupted.append(frame.f_code.co_name)
         inbox.wake()
         return interrupt

@@ -1,5 +1,6 @@
 """Planned sizes against published sizes and loaded modules; plans fit and are not smaller than necessary."""
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
@@ -54,7 +55,7 @@ from engine.serving.warm_up import warm_up
 from tests.engine.families.qwen3_tts.conftest import as_narrow
 from tests.paths import MINIATURE, QWEN
 
-BLOCK = {"n_head": 32, "n_local_heads": 8, "head_dim": 128, "dim": 2560, "intermediate_size": 9728}
+BLOCK: dict[str, Any] = {"n_head": 32, "n_local_heads": 8, "head_dim": 128, "dim": 2560, "intermediate_size": 9728}
 S2_PRO = DualARConfig(
     slow=TransformerConfig(vocab_size=155_776, n_layer=36, max_seq_len=32_768, attention_qk_norm=True, **BLOCK),
     fast=TransformerConfig(vocab_size=4096, n_layer=4, max_seq_len=11, tie_word_embeddings=False, **BLOCK),
@@ -337,7 +338,7 @@ def test_available_memory_does_not_count_a_limit_of_another_thread(monkeypatch: 
 def freed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Pretend that there is a GPU and no engine, and collect no garbage. Returns what `release_memory` has freed."""
     freed: list[str] = []
-    monkeypatch.setattr(memory.gc, "collect", lambda: 0)
+    monkeypatch.setattr(gc, "collect", lambda: 0)
     monkeypatch.setattr(memory, "_users", WeakSet())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: freed.append("cache"))

@@ -5,6 +5,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -378,7 +379,7 @@ def test_tickets_may_enter_and_leave_from_any_thread() -> None:
         while inbox:
             scheduler.enqueue(inbox.pop())
         plan = scheduler.plan()
-        slots = [ticket.slot for ticket in plan.speaking]
+        slots: list[Any] = [ticket.slot for ticket in plan.speaking]
         for ticket in plan.prefill[:1]:
             scheduler.ready(ticket)
         over.wait(1e-4)
@@ -390,7 +391,7 @@ def test_tickets_may_enter_and_leave_from_any_thread() -> None:
     for ticket in last:
         scheduler.enqueue(ticket)
     scheduler.plan()
-    assert sorted(ticket.slot for ticket in last[:3]) == [0, 1, 2]
+    assert {ticket.slot for ticket in last[:3]} == {0, 1, 2}
 
 
 # --- single rules ---------------------------------------------------------------------------------------------------

@@ -465,8 +465,10 @@ def test_scripts_without_spaces_are_cut_between_graphemes(text: str, max_bytes: 
     if not regex.search(r"[。、「」ー]{2}", text):
         for before, segment in pairwise(segments):
             # With an opening bracket and many marks they may fill a segment.
-            last, first = regex.search(r"(?:「\p{M}*+)*\X\Z", before)[0], regex.match(r"\X", segment)[0]
-            assert segment[0] not in "。、」ー" or len((last + first).encode()) > max_bytes
+            last, first = regex.search(r"(?:「\p{M}*+)*\X\Z", before), regex.match(r"\X", segment)
+            assert last
+            assert first
+            assert segment[0] not in "。、」ー" or len((last[0] + first[0]).encode()) > max_bytes
 
 
 def test_thai_phrases_are_kept_whole() -> None:

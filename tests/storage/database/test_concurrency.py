@@ -49,7 +49,7 @@ def test_concurrent_threads_save_read_and_delete(library: VoiceLibrary) -> None:
         assert library.load(record.id).references == voice(f"Voice {number}", seed=number).references
         return record
 
-    records = run_concurrently([lambda number=number: save_rename_and_load(number) for number in range(8)])
+    records = run_concurrently([partial(save_rename_and_load, number) for number in range(8)])
     assert library.list() == sorted(records, key=lambda record: record.name)
 
 
@@ -60,7 +60,7 @@ def test_only_one_concurrent_save_takes_a_name(library: VoiceLibrary, url: str) 
         except NameTaken:
             return None
 
-    got = run_concurrently([lambda name=name: save(name) for name in ("Ada", "ADA", "ada", "aDa", "adA", "AdA")])
+    got = run_concurrently([partial(save, name) for name in ("Ada", "ADA", "ada", "aDa", "adA", "AdA")])
     assert [record.name for record in library.list()] == [name for name in got if name]
     assert count_rows(url, "reference_codes") == 2
 
@@ -102,10 +102,10 @@ def test_concurrent_marks_and_settings_are_stored_once(postgresql: str, postgres
     saved = storage.voices.add(voice()).id
     for voice_id, table in ((saved, FavouriteRow), (BuiltInVoice("ryan").id, FavouriteSpeakerRow)):
         with inserts_together(table.__tablename__, 2):
-            run_concurrently([lambda one=voice_id: storage.favourites.mark(one)] * 2)
+            run_concurrently([partial(storage.favourites.mark, voice_id)] * 2)
         assert count_rows(postgresql, table.__tablename__) == 1
     with inserts_together("server_settings", 2):
-        run_concurrently([lambda value=value: storage.settings.put("model", value) for value in ("one", "two")])
+        run_concurrently([partial(storage.settings.put, "model", value) for value in ("one", "two")])
     assert storage.settings.get("model") in ("one", "two")
 
 

@@ -93,8 +93,8 @@ def test_connections_use_wal_foreign_keys_and_busy_timeout(tmp_path: Path) -> No
 def test_paths_and_urls_name_the_same_file(tmp_path: Path, kind: str) -> None:
     # "%" is special in a URL but not in a path.
     path = tmp_path / ("with space and ü.sqlite" if kind == "url" else "with space, % and ü.sqlite")
-    given = {"path": path, "string": str(path), "url": f"sqlite:///{path}"}[kind]
-    with open_voices(given) as library:
+    names: dict[str, str | Path] = {"path": path, "string": str(path), "url": f"sqlite:///{path}"}
+    with open_voices(names[kind]) as library:
         library.add(voice())
     with open_voices(path) as library:
         assert len(library.list()) == 1

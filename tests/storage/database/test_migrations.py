@@ -2,9 +2,10 @@
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -27,19 +28,20 @@ def engine(empty_url: str) -> Iterator[Engine]:
     made.dispose()
 
 
+def by_name(parts: Iterable[Any]) -> list[Any]:
+    return sorted(parts, key=lambda part: str(part["name"]))
+
+
 def schema(connection: Connection) -> dict[str, object]:
     """Return the schema of Reprise's tables in an order that does not depend on how they were created."""
     inspector = inspect(connection)
     return {
         table: {
-            "columns": sorted(
-                ({**column, "type": str(column["type"])} for column in inspector.get_columns(table)),
-                key=lambda column: str(column["name"]),
-            ),
+            "columns": by_name({**column, "type": str(column["type"])} for column in inspector.get_columns(table)),
             "key": inspector.get_pk_constraint(table),
             "foreign": inspector.get_foreign_keys(table),
             "unique": inspector.get_unique_constraints(table),
-            "checks": sorted(inspector.get_check_constraints(table), key=lambda check: str(check["name"])),
+            "checks": by_name(inspector.get_check_constraints(table)),
             "indexes": [
                 {**index, "dialect_options": {name: str(what) for name, what in index["dialect_options"].items()}}
                 for index in inspector.get_indexes(table)

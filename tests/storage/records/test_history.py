@@ -70,7 +70,7 @@ def test_pages_are_newest_first(storage: Storage, clock: Clock) -> None:
     assert storage.history.page(skip=99).records == ()
     for wrong in ({"limit": 0}, {"limit": 10_000}, {"skip": -1}, {"search": "a" * 201}):
         with pytest.raises(InvalidInput):
-            storage.history.page(**wrong)  # type: ignore[arg-type]
+            storage.history.page(**wrong)
 
 
 def test_search_ignores_case_and_accents_and_includes_voice_names(storage: Storage) -> None:

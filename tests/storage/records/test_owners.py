@@ -10,6 +10,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, rule, r
 
 from engine.errors import InvalidInput, ScriptNotFound, TakeNotFound
 from storage.database import Database
+from storage.repositories.takes import TakeRecord
 from storage.storage import Storage
 from tests.storage.conftest import empty_tables
 from tests.storage.speaking import FLAC, card, spoken
@@ -117,7 +118,7 @@ class OwnerIsolation(RuleBasedStateMachine):
             self.chosen[one] = made
         return made
 
-    def takes_of(self, one: str, owner: str) -> list:
+    def takes_of(self, one: str, owner: str) -> list[TakeRecord]:
         return self.storage.scripts.takes(one, owner=owner) if self.owner_of(one) == owner else []
 
     @rule(one=cards, owner=owners, text=texts)

@@ -588,10 +588,11 @@ def test_author_and_cover(storage: Storage, url: str) -> None:
     assert storage.scripts.set_author(made.id, "").author == ""
     assert storage.scripts.set_cover(made.id, b"").cover is None
     assert storage.scripts.cover(made.id) == b""
-    for refused in (
+    refusals: list[Callable[[], object]] = [
         lambda: storage.scripts.set_author(made.id, "x" * 201),
         lambda: storage.scripts.set_cover(made.id, bytes(700_001)),
-    ):
+    ]
+    for refused in refusals:
         with pytest.raises(InvalidInput):
             refused()
     for unknown in (

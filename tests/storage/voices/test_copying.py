@@ -9,6 +9,7 @@ from app import main
 from engine.errors import DatabaseUnavailable, LibraryError
 from storage import Storage, copying
 from storage.api_keys import NewKey
+from storage.models import Base
 from storage.voices.sample_voices import install_samples
 from tests.storage.making import count_rows, recoded, voice
 from tests.storage.speaking import card, spoken
@@ -117,5 +118,5 @@ def test_failed_or_differing_copy_leaves_nothing(
 
 def test_all_tables_with_audio_objects_are_copied() -> None:
     """A table with a column `object` must be copied with its audio objects."""
-    tables = copying.Base.metadata.tables.values()
+    tables = Base.metadata.tables.values()
     assert {table.name for table in tables if "object" in table.columns} == copying.SOUNDS.keys()

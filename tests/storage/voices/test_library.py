@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -21,7 +22,17 @@ from engine.errors import (
 from engine.voice import Consent, Reference, Voice
 from storage import Storage, VoiceLibrary
 from storage.sqlite.connection import PAGE_SIZE
-from tests.storage.making import CONSENT, SAMPLE_RATE, clip, codes, count_rows, open_voices, recoded, voice
+from tests.storage.making import (
+    CONSENT,
+    SAMPLE_RATE,
+    clip,
+    codes,
+    count_rows,
+    not_reencoded,
+    open_voices,
+    recoded,
+    voice,
+)
 
 UNKNOWN_ID = "0" * 32
 
@@ -217,8 +228,9 @@ def test_update_changes_only_the_given_fields(library: VoiceLibrary) -> None:
 def test_invalid_update_is_rejected(library: VoiceLibrary, field: str) -> None:
     record = library.add(voice())
     for value in ("x" * 2001, "nul\0", "\udfff"):
+        changes: dict[str, Any] = {field: value}
         with pytest.raises(InvalidInput, match=field):
-            library.update(record.id, **{field: value})
+            library.update(record.id, **changes)
     assert library.get(record.id) == record
 
 
@@ -268,7 +280,7 @@ def test_damaged_file_is_not_imported(library: VoiceLibrary, data: bytes) -> Non
 
 def test_codes_of_the_same_codec_are_not_reencoded(library: VoiceLibrary) -> None:
     record = library.add(voice())
-    assert library.ready(record.id, "codec-a", pytest.fail) == voice()
+    assert library.ready(record.id, "codec-a", not_reencoded) == voice()
 
 
 def test_reencoded_codes_are_stored(library: VoiceLibrary, url: str) -> None:
@@ -283,8 +295,8 @@ def test_reencoded_codes_are_stored(library: VoiceLibrary, url: str) -> None:
     assert made == replace(recoded(voice("Ada"), "codec-b"), description="Made from seed 0.", consent=CONSENT)
     assert originals == [voice("Ada")]
     with open_voices(url) as again:
-        assert again.ready(record.id, "codec-b", pytest.fail) == made
-        assert again.ready(record.id, "codec-a", pytest.fail) == voice("Ada")
+        assert again.ready(record.id, "codec-b", not_reencoded) == made
+        assert again.ready(record.id, "codec-a", not_reencoded) == voice("Ada")
         assert again.load(record.id) == voice("Ada")
         assert again.get(record.id) == record
         assert count_rows(url, "reference_codes") == 4
@@ -308,7 +320,7 @@ def test_wrong_reencoding_is_rejected(library: VoiceLibrary, url: str) -> None:
     record = library.add(voice())
     for wrong in (recoded(voice(), "codec-c"), recoded(voice(references=1), "codec-b")):
         with pytest.raises(InvalidCodes, match="another codec than requested"):
-            library.ready(record.id, "codec-b", lambda _, wrong=wrong: wrong)
+            library.ready(record.id, "codec-b", lambda _, wrong=wrong: wrong)  # type: ignore[misc]
     assert count_rows(url, "reference_codes") == 2
 
 
@@ -317,9 +329,9 @@ def test_voice_without_a_clip_cannot_be_reencoded(library: VoiceLibrary) -> None
     bare = Reference(kept.transcript, kept.codes, b"", kept.sample_rate, kept.duration)
     record = library.add(Voice("Ada", (bare,), "codec-a"))
     assert not record.has_clips
-    assert library.ready(record.id, "codec-a", pytest.fail).references == (bare,)
+    assert library.ready(record.id, "codec-a", not_reencoded).references == (bare,)
     with pytest.raises(UnusableReference, match="“Ada” was made for another model"):
-        library.ready(record.id, "codec-b", pytest.fail)
+        library.ready(record.id, "codec-b", not_reencoded)
 
 
 def test_voice_deleted_during_reencoding_raises(library: VoiceLibrary, url: str) -> None:
@@ -365,7 +377,7 @@ def test_replaced_clips_belong_to_the_same_voice(library: VoiceLibrary, url: str
     library.ready(record.id, "codec-b", lambda original: recoded(original, "codec-b"))
     new = replace(voice("Ada Lovelace", seed=5, references=1, fingerprint="codec-c"), language="fr", description="")
     after = library.replace_clips(record, new)
-    same = {"description": record.description, "tags": record.tags}
+    same: dict[str, Any] = {"description": record.description, "tags": record.tags}
     assert library.load(record.id) == replace(new, **same)
     assert (after.id, after.created, after.references) == (record.id, record.created, 1)
     assert after.updated > record.updated

@@ -14,7 +14,7 @@ from pathlib import Path
 import fsspec
 import pytest
 from sqlalchemy import Engine, event
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import PoolProxiedConnection
 
 from engine.errors import DatabaseUnavailable, NameTaken, VoiceNotFound
 from storage import Storage, durable_files
@@ -176,7 +176,7 @@ def test_interruption_after_the_commit_keeps_the_objects(
         dialect = storage._database._engine.dialect
         commit, commits = dialect.do_commit, count(1)
 
-        def interrupted(connection: DBAPIConnection) -> None:
+        def interrupted(connection: PoolProxiedConnection) -> None:
             commit(connection)
             if next(commits) == 2:  # the first one notes the objects, the second one stores the voice
                 raise KeyboardInterrupt

@@ -5,6 +5,7 @@ import logging
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from engine.voice import VOICE_FILE_SUFFIX, Voice
 from storage import Storage, VoiceLibrary
 from storage.repositories.voices.shared_voices import SampleVoice
 from storage.voices.sample_voices import INDEX, install_samples, read_sample_voices
-from tests.storage.making import count_rows, open_voices, recoded, run_concurrently, voice
+from tests.storage.making import count_rows, not_reencoded, open_voices, recoded, run_concurrently, voice
 
 SIX = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
 TABLES = ("voices", "voice_references", "reference_codes")
@@ -31,7 +32,7 @@ def test_first_start_installs_six_samples_with_codes(library: VoiceLibrary) -> N
     for record, sample in zip(records, read_sample_voices(), strict=True):
         assert record.shared
         assert record.demo == sample.demo != ""
-        assert library.ready(record.id, sample.voice.codec_fingerprint, pytest.fail) == sample.voice
+        assert library.ready(record.id, sample.voice.codec_fingerprint, not_reencoded) == sample.voice
 
 
 def test_second_start_writes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -62,7 +63,7 @@ def test_new_version_replaces_the_old_one(library: VoiceLibrary, url: str) -> No
     assert library.share([new, other, same]) is True
     assert names(library, owner="somebody") == ["Changed", "New", "Same"]
     assert library.find("Same") == kept
-    library.ready(kept.id, "codec-b", pytest.fail)
+    library.ready(kept.id, "codec-b", not_reencoded)
     assert library.find("Changed", owner="somebody").demo == "Listen."
     assert library.find("Changed") == mine
 
@@ -94,7 +95,7 @@ def test_invalid_set_leaves_the_old_one(library: VoiceLibrary) -> None:
 
 def test_concurrent_starts_install_samples_once(url: str, caplog: pytest.LogCaptureFixture) -> None:
     storages = [Storage.open(url) for _ in range(4)]
-    run_concurrently([lambda storage=storage: install_samples(storage.voices) for storage in storages])
+    run_concurrently([partial(install_samples, storage.voices) for storage in storages])
     for storage in storages:
         assert names(storage.voices) == SIX
         storage.close()
@@ -158,7 +159,7 @@ def test_reencoded_sample_is_shared_by_all_owners(library: VoiceLibrary) -> None
     install_samples(library)
     adam = library.find("Adam")
     made = library.ready(adam.id, "codec-b", lambda original: recoded(original, "codec-b"), owner="her")
-    assert library.ready(adam.id, "codec-b", pytest.fail, owner="him") == made
+    assert library.ready(adam.id, "codec-b", not_reencoded, owner="him") == made
     assert library.find("Adam") == adam
 
 

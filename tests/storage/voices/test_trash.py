@@ -16,7 +16,7 @@ from storage import Storage, VoiceLibrary
 from storage.database import Database
 from storage.repositories.voices.shared_voices import SampleVoice
 from storage.voices.library import TRASH_RETENTION
-from tests.storage.making import count_rows, open_voices, recoded, voice
+from tests.storage.making import count_rows, not_reencoded, open_voices, recoded, voice
 from tests.storage.speaking import Clock
 
 TABLES = ("voices", "voice_references", "reference_codes")
@@ -49,7 +49,7 @@ def test_restored_voice_is_unchanged(library: VoiceLibrary) -> None:
     assert library.restore(record.id) == record
     assert library.list() == [record]
     assert library.load(record.id) == tagged()
-    assert library.ready(record.id, "codec-b", pytest.fail).references == codes.references
+    assert library.ready(record.id, "codec-b", not_reencoded).references == codes.references
 
 
 def test_trashed_voice_is_not_found(library: VoiceLibrary, storage: Storage) -> None:

@@ -117,9 +117,9 @@ def pdf(
         return data
     writer, file = PdfWriter(clone_from=PdfReader(io.BytesIO(data))), io.BytesIO()
     top = writer.add_outline_item(above, 0) if above else None
-    for title, page in (outline or {}).items():
-        writer.add_outline_item(title, page, parent=top)
-    writer.add_metadata(metadata or {})
+    for entry, number in (outline or {}).items():
+        writer.add_outline_item(entry, number, parent=top)
+    writer.add_metadata(dict(metadata or {}))
     if password:
         writer.encrypt(password, algorithm="RC4-128")
     writer.write(file)

@@ -104,7 +104,8 @@ def test_epub_documents_in_any_encoding(tmp_path: Path, encoding: str) -> None:
     name = encoding[:6] if encoding.startswith("utf-16") else encoding
     page = f'<?xml version="1.0" encoding="{name}"?><html><body><p>Élan, café</p></body></html>'
     mark = "\ufeff" if encoding.startswith("utf") else ""
-    book = read(tmp_path, epub([""], **{"OEBPS/part 0.xhtml": (mark + page).encode(encoding)}))
+    files: dict[str, Any] = {"OEBPS/part 0.xhtml": (mark + page).encode(encoding)}
+    book = read(tmp_path, epub([""], **files))
     assert texts(book) == [("Élan, café", None)]
 
 
@@ -231,7 +232,7 @@ COVER_META = '<meta name="cover" content="pic"/>'
     ],
 )
 def test_cover_of_an_epub(tmp_path: Path, items: str, metadata: str, found: bool) -> None:
-    files = {"OEBPS/art/c over.png": picture()}
+    files: dict[str, Any] = {"OEBPS/art/c over.png": picture()}
     book = read(tmp_path, epub(["<p>Hello.</p>"], items=items, metadata=metadata, **files))
     assert book.cover == (picture() if found else b"")
 
@@ -462,13 +463,15 @@ def test_ornament_after_the_last_full_part_is_left_out(tmp_path: Path) -> None:
 
 def test_book_is_read_in_a_bounded_process(tmp_path: Path) -> None:
     path = tmp_path / "book"
-    named = {"items": COVER_ITEM.format(' properties="cover-image"'), "metadata": AUTHORS}
-    path.write_bytes(epub(["<p>Hello.</p>"], ["One"], **named, **{"OEBPS/art/c over.png": picture()}))
+    named: dict[str, Any] = {"items": COVER_ITEM.format(' properties="cover-image"'), "metadata": AUTHORS}
+    named["OEBPS/art/c over.png"] = picture()
+    path.write_bytes(epub(["<p>Hello.</p>"], ["One"], **named))
     book = read_book(path, "epub")
     assert (book.title, [card.text for card in book.scripts[0].cards]) == ("A Book", ["Hello."])
     assert book.scripts[0].author == "Neil Gaiman & Terry Pratchett"
     assert Image.open(io.BytesIO(book.cover)).size == (300, 400)
-    path.write_bytes(epub(["<p>Hello.</p>"], **named, **{"OEBPS/art/c over.png": b"no picture"}))
+    named["OEBPS/art/c over.png"] = b"no picture"
+    path.write_bytes(epub(["<p>Hello.</p>"], **named))
     assert read_book(path, "epub").cover == b""
     path.write_bytes(b"PK nothing")
     assert book_kind(path) is None

@@ -5,6 +5,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -125,10 +126,8 @@ def test_switch_waits_for_takes_in_progress_and_rejects_new_ones(engines: ModelM
 
 @pytest.mark.parametrize("leave", ["close", "drop", "end", "fail"])
 def test_ended_take_does_not_delay_a_switch(engines: ModelManager, leave: str) -> None:
-    assert engines._engine is not None
-    engines._engine.script.fail_after, engines._engine.script.failure = (1, RuntimeError()) if leave == "fail" else (
-        None, None
-    )  # type: ignore[attr-defined]  # fmt: skip
+    engine: Any = engines._engine
+    engine.script.fail_after, engine.script.failure = (1, RuntimeError()) if leave == "fail" else (None, None)
     speech = engines.speak("A long text. " * 5)
     next(speech)
     if leave == "close":
@@ -168,7 +167,7 @@ def test_concurrent_calls_are_rejected_during_a_switch(engines: ModelManager, fa
     refused: list[str] = []
 
     def another() -> None:
-        for call in (lambda: engines.switch("large"), lambda: engines.speak("Hello."), lambda: engines.reencode(None)):  # type: ignore[arg-type, func-returns-value]
+        for call in (lambda: engines.switch("large"), lambda: engines.speak("Hello."), lambda: engines.reencode(None)):  # type: ignore[arg-type]
             with pytest.raises(EngineBusy) as error:
                 call()
             refused.append(str(error.value))

@@ -217,7 +217,9 @@ def test_stop_keeps_improvements_so_far() -> None:
     for stopped in (lambda: None, _busy):
         voice.tones = {"Two dogs slept there.": [400]}
         better, attempts = run_repair(
-            take_of(file), file, lambda text, stopped=stopped: stopped() if text == "Six." else voice(text)
+            take_of(file),
+            file,
+            lambda text, stopped=stopped: stopped() if text == "Six." else voice(text),  # type: ignore[misc]
         )
         assert better is not None
         assert (attempts, better[1].heard) == ([1], "One fox ran Two dogs slept there Sick")

@@ -28,7 +28,7 @@ class ProofTake:
 
     def __init__(self, storage: Storage) -> None:
         self.engine, self.storage = FakeEngine(), storage
-        self.app = AppContext.create(ModelManager(self.engine), storage)
+        self.app = AppContext.create(ModelManager(self.engine), storage)  # type: ignore[arg-type]
         self.words: list[str] = []
         self.recogniser = FakeRecogniser(lambda _sound: self.words.pop(0))
         app = self.app

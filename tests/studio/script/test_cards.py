@@ -272,7 +272,7 @@ turns = st.lists(st.tuples(names, plain_texts.filter(lambda text: "\n" not in te
 def test_dialogue_keeps_all_words(lines: list[tuple[str, str]], style: str) -> None:
     lines = [(name, " ".join(text.split())) for name, text in lines]
     script = parse("\n\n".join(style.format(*line) for line in lines), "a.txt")
-    spoken = {name: [] for name, _ in lines}
+    spoken: dict[str | None, list[str]] = {name: [] for name, _ in lines}
     for card in script.cards:
         spoken[card.speaker] += words(card.text)
     for name in spoken:

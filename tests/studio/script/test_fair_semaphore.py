@@ -1,6 +1,7 @@
 """Slots are granted in the order of requests, fairly between owners."""
 
 import threading
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -82,7 +83,7 @@ def test_owner_with_the_fewest_slots_is_next() -> None:
 
 
 def test_a_waiter_whose_count_fails_keeps_no_place() -> None:
-    counts = iter([ConnectionError("no engine"), 1, 1])
+    counts: Iterator[Exception | int] = iter([ConnectionError("no engine"), 1, 1])
 
     def count() -> int:
         found = next(counts)

@@ -25,7 +25,7 @@ from training.codec import train as train_codec
 from training.codec.batches import LABELS_PER_FRAME, SILENCE, CropSampler, crop_batches, phones_at
 from training.codec.check import held_out_quality
 from training.codec.losses.audio import RecognitionLoss, SpectralLoss, pitch_of
-from training.codec.quantizer import Lookup, QuantizerEMA, codebooks_of, quantize
+from training.codec.quantizer import CodebookEMA, Lookup, QuantizerEMA, codebooks_of, quantize
 from training.codec.run import CodecRecipe, CodecRun
 from training.codec.train import checkpoint_of, export, held_out_for_checks, open_run, train_to_end
 from training.recogniser.model import WEIGHTS, Recogniser
@@ -284,6 +284,7 @@ def test_entries_follow_lookups_and_dead_ones_restart() -> None:
 def test_entries_stand_still_among_noisy_vectors(rows: int) -> None:
     """An entry that averages n vectors has 1 / sqrt(2 n) of their spread, whatever the number of vectors per step."""
     averages = QuantizerEMA(Codec(TINY).quantizer.requires_grad_(False)).averages[0]
+    assert isinstance(averages, CodebookEMA)
     entries, random = torch.zeros(12, 4), generator()
     for _ in range(6000 // rows):
         wanted = torch.randn(rows, 4, generator=random)

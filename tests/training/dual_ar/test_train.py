@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,9 +111,10 @@ def test_each_process_prepares_other_batches(builder: ConversationBuilder) -> No
 
 def test_degraded_reference_is_input_but_not_a_target(builder: ConversationBuilder) -> None:
     clean, turn = utterance(0, 0), utterance(0, 1)
-    noisy = replace(clean, degraded=(clean.codes + 1) % RESIDUAL)
+    codes = (clean.codes + 1) % RESIDUAL
+    noisy = replace(clean, degraded=codes)
     plain, degraded = (builder.build([noisy], [turn], degraded_reference=choice) for choice in (False, True))
-    bare = builder.build([replace(clean, codes=noisy.degraded)], [turn])
+    bare = builder.build([replace(clean, codes=codes)], [turn])
     assert torch.equal(degraded.columns, bare.columns)
     assert not torch.equal(degraded.columns, plain.columns)
     spoken = turn.codes.shape[1] + 1  # plus the end
@@ -199,8 +201,8 @@ def test_guide_loss_takes_the_keys_of_the_heads_group(tokenizer: Tokenizer, buil
         torch.manual_seed(0)
         model = dual_ar.DualAR(config, tokenizer.end_id, RESIDUAL, alignment_layer=1, alignment_head=head).eval()
         guided = model.teacher_force(batch).guided
-        attention = model.slow.layers[1].attention
-        q, k, _ = attention.project(guided, model.slow.rope[: guided.shape[1], None])
+        block: Any = model.slow.layers[1]
+        q, k, _ = block.attention.project(guided, model.slow.rope[: guided.shape[1], None])
         keys = k.repeat_interleave(config.slow.n_head // config.slow.n_local_heads, dim=1)
         weights = (q @ keys.transpose(2, 3) / q.shape[-1] ** 0.5).exp()[0, head].tril()
         weights = weights / weights.sum(-1, keepdim=True)

@@ -147,7 +147,7 @@ def test_audiobook_has_chapters_cover_and_target_loudness(storage: Storage, scri
     assert tags["artist"] == tags["album_artist"] == "Jané Austen"
     assert tags["composer"] == ARTIST
     assert "synthetic speech" in tags["comment"].lower()
-    with av.open(io.BytesIO(data)) as book:
+    with av.open(io.BytesIO(data), "r") as book:
         samples = np.concatenate([frame.to_ndarray()[0] for frame in book.decode(audio=0)])
     assert Meter(SAMPLE_RATE).integrated_loudness(samples) == pytest.approx(-16, abs=0.7)
     assert np.abs(samples).max() < 10 ** (-1 / 20)

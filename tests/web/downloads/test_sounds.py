@@ -18,6 +18,7 @@ from studio.file_names import take_file_name
 from studio.provenance.provenance import Provenance
 from studio.takes.store import TakeStore
 from tests.support.fake_engine import SAMPLE_RATE, buzz, voice
+from web.downloads.links import DownloadFile
 from web.downloads.sounds import FORMATS, clip_producer, take_producer
 
 SOUND = buzz(0, SAMPLE_RATE * 2, 120)
@@ -36,9 +37,21 @@ def take(takes: TakeStore) -> TakeRecord:
     return kept
 
 
+def take_file(takes: TakeStore, asked: str) -> DownloadFile:
+    file = take_producer(takes)("anna", asked)
+    assert isinstance(file, DownloadFile)
+    return file
+
+
+def clip_file(library: VoiceLibrary, asked: str) -> DownloadFile:
+    file = clip_producer(library)("anna", asked)
+    assert isinstance(file, DownloadFile)
+    return file
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_take_is_served_in_each_format(takes: TakeStore, take: TakeRecord, format: str) -> None:
-    file = take_producer(takes)("anna", f"{take.id}.{format}")
+    file = take_file(takes, f"{take.id}.{format}")
     assert file.name == f"Anna – The rain has stopped. Listen.{format}"
     samples, rate = soundfile.read(io.BytesIO(file.data))
     assert len(samples) / rate == pytest.approx(2.0, abs=0.1)
@@ -47,8 +60,8 @@ def test_take_is_served_in_each_format(takes: TakeStore, take: TakeRecord, forma
 
 
 def test_take_without_format_is_a_16_bit_wav(takes: TakeStore, take: TakeRecord) -> None:
-    file = take_producer(takes)("anna", take.id)
-    assert file == take_producer(takes)("anna", f"{take.id}.wav")
+    file = take_file(takes, take.id)
+    assert file == take_file(takes, f"{take.id}.wav")
     samples, rate = soundfile.read(io.BytesIO(file.data), dtype="int16")
     assert (rate, soundfile.info(io.BytesIO(file.data)).subtype) == (SAMPLE_RATE, "PCM_16")
     np.testing.assert_array_equal(samples, to_int16(SOUND))
@@ -64,10 +77,10 @@ def test_unknown_takes_and_formats_are_refused(takes: TakeStore, take: TakeRecor
 
 def test_voice_clip_is_a_wav_for_its_owner(library: VoiceLibrary) -> None:
     anna = library.add(voice("Anna", seconds=1.5), owner="anna").id
-    file = clip_producer(library)("anna", anna)
+    file = clip_file(library, anna)
     info = soundfile.info(io.BytesIO(file.data))
     assert (file.name, info.subtype, info.duration) == ("Anna.wav", "PCM_16", pytest.approx(1.5))
-    assert clip_producer(library)("anna", f"{anna}.0").data == file.data
+    assert clip_file(library, f"{anna}.0").data == file.data
     for owner, asked in (("ben", anna), ("anna", f"{anna}.1"), ("anna", "no-such")):
         with pytest.raises(VoiceNotFound):
             clip_producer(library)(owner, asked)
@@ -76,7 +89,7 @@ def test_voice_clip_is_a_wav_for_its_owner(library: VoiceLibrary) -> None:
 def test_synthetic_clip_is_tagged_with_its_origin(library: VoiceLibrary) -> None:
     described = library.add(replace(voice("Cleo"), description="A low voice."), owner="anna")
     recorded = library.add(replace(voice("Anna"), consent=Consent("Anna", datetime.now(UTC), "I agree.")), owner="anna")
-    tags = [read_tags(clip_producer(library)("anna", each.id).data) for each in (described, recorded)]
+    tags = [read_tags(clip_file(library, each.id).data) for each in (described, recorded)]
     assert f"voice={described.id}" in tags[0].get("comment", "")
     assert "comment" not in tags[1]
 

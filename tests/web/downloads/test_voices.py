@@ -13,6 +13,7 @@ from storage.repositories.voices.shared_voices import SampleVoice
 from studio.voices.voice_archive import LEFT_OUT
 from tests.support.archives import read_archive
 from tests.support.fake_engine import voice
+from web.downloads.links import DownloadStream
 from web.downloads.voices import ARCHIVE_NAME, archive_producer
 
 
@@ -28,6 +29,7 @@ def test_archive_round_trips_all_voices(library: VoiceLibrary, path: Path) -> No
     for name in names:
         library.add(voice(name, 0.2))
     made = archive_producer(library)("local", "all")
+    assert isinstance(made, DownloadStream)
     with made.file as file:
         file.seek(0)
         data = file.read()
@@ -63,6 +65,8 @@ def test_archive_lists_unreadable_voices(library: VoiceLibrary, path: Path, monk
         return export(voice_id, owner=owner)
 
     monkeypatch.setattr(library, "export_voice", damaged)
-    with archive_producer(library)("local", "all").file as file, ZipFile(file) as packed:
+    made = archive_producer(library)("local", "all")
+    assert isinstance(made, DownloadStream)
+    with made.file as file, ZipFile(file) as packed:
         assert packed.namelist() == ["Anna.voice", LEFT_OUT]
         assert packed.read(LEFT_OUT).decode() == "Ben: These codes are damaged."

@@ -80,14 +80,14 @@ def test_bodies_of_the_page_are_accepted(calls: CallValidator, tmp_path: Path) -
 @pytest.mark.parametrize(
     "changes",
     [
-        {"fn_index": wrong} for wrong in (QUEUED, SCRIPT_ALONE, 99, -1, None, "0", 0.0, True, 2**70, [])
-    ]
-    + [{"data": wrong} for wrong in (None, {}, "ab", [], ["a"], ["a"] * 3, ["a"] * 99)]
-    + [{"session_hash": wrong} for wrong in ("", "A", "../x", "x" * 41, "\ud800", 7, "x\n")]
-    + [{"trigger_id": wrong} for wrong in ("3", -1, 2**70, 1.5, {})]
-    + [{"event_data": wrong} for wrong in (2**53 + 2, 1e300, [[]] * (ITEMS + 1))]
-    + [{wrong: None} for wrong in ("batched", "request", "simple_format", "event_id", "oauth_token", "__class__")],
-)  # fmt: skip
+        *({"fn_index": wrong} for wrong in (QUEUED, SCRIPT_ALONE, 99, -1, None, "0", 0.0, True, 2**70, [])),
+        *({"data": wrong} for wrong in (None, {}, "ab", [], ["a"], ["a"] * 3, ["a"] * 99)),
+        *({"session_hash": wrong} for wrong in ("", "A", "../x", "x" * 41, "\ud800", 7, "x\n")),
+        *({"trigger_id": wrong} for wrong in ("3", -1, 2**70, 1.5, {})),
+        *({"event_data": wrong} for wrong in (2**53 + 2, 1e300, [[]] * (ITEMS + 1))),
+        *({wrong: None} for wrong in ("batched", "request", "simple_format", "event_id", "oauth_token", "__class__")),
+    ],
+)
 def test_malformed_events_are_rejected(calls: CallValidator, changes: dict[str, Any]) -> None:
     assert rejection_status(calls, "run/predict", quick(**changes)) == 422
 

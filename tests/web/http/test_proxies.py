@@ -152,7 +152,7 @@ def served_behind(
         kept = storage.voices.add(voice(SECRET), owner="user:anna")
         _, key = storage.keys.create(NewKey("Phone", "user:anna"))
         accounts = load_accounts([f"anna:{PASSWORD}"])
-        api = create_api(AppContext.create(ModelManager(engine), storage), is_local)
+        api = create_api(AppContext.create(ModelManager(engine), storage), is_local)  # type: ignore[arg-type]
         url = serve(engine, storage, "user", allowed_hosts=[NAME], accounts=accounts, api=api)
         (place := folder / "proxy").mkdir()
         with proxied(proxy, place, url.split("/")[2]) as target:

@@ -86,7 +86,7 @@ def test_deployment_is_read_from_the_space_environment(monkeypatch: pytest.Monke
 @given(NAMES, NAMES)
 def test_owner_keys_of_different_kinds_never_collide(one: str, other: str) -> None:
     kinds = ("user", "hub", "browser")
-    keys = {Owner(kind, name).key for kind in kinds for name in (one, other)}
+    keys = {Owner(kind, name).key for kind in kinds for name in (one, other)}  # type: ignore[arg-type]
     assert len(keys) == len(kinds) * len({one, other})
     assert all(":" in key for key in keys), "the library's own owners have no colon"
     assert ":" not in LOCAL == Owner("local", one).key

@@ -8,7 +8,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from benchmarks.speed import page_latency
-from web.serve import launch, private_folder
+from web.folders import private_folder
+from web.serve import launch
 
 RATE = 22_050
 

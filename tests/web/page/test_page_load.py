@@ -25,7 +25,7 @@ def events(context: WebContext) -> PageLoadHandlers:
     return PageLoadHandlers(context)
 
 
-def names(picker: gr.Dropdown) -> list[str]:
+def names(picker: gr.Dropdown) -> list[Any]:
     return [label for label, _ in picker.choices]
 
 

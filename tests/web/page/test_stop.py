@@ -9,8 +9,8 @@ from storage import Storage, VoiceLibrary
 from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.support.waiting import until
-from tests.web.tabs.new_voice.test_tab import STORY, upload
-from tests.web.visiting import open_tab, picker, player, speak, visit, wait_for
+from tests.web.tabs.new_voice.test_tab import STORY
+from tests.web.visiting import open_tab, picker, player, speak, upload, visit, wait_for
 
 Serve = Callable[..., str]
 pytestmark = pytest.mark.slow

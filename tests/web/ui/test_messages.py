@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from engine.errors import EngineBusy, InvalidText
-from engine.outputs import AudioChunk, SegmentResult, SpeechResult
+from engine.outputs import AudioChunk, SegmentResult, SpeechResult, StopReason
 from web.ui import messages
 from web.ui.i18n import Translations
 
@@ -13,7 +13,7 @@ TEXTS = Translations.load().texts(None)
 GERMAN = Translations.load().texts(SimpleNamespace(headers={"accept-language": "de"}))  # type: ignore[arg-type]
 
 
-def result(*reasons: str, frames: int = 20, overall: str | None = None) -> SpeechResult:
+def result(*reasons: StopReason, frames: int = 20, overall: StopReason | None = None) -> SpeechResult:
     segments = tuple(SegmentResult(f"Segment {i}.", reason, frames, 1) for i, reason in enumerate(reasons))
     return SpeechResult(overall or reasons[-1], frames, 2.0, 0.9, 0.25, 5, segments)
 

@@ -163,7 +163,7 @@ def test_no_handler_reveals_paths_of_the_server(
     def fail(*_args: Any, **_more: Any) -> Any:
         raise failure
 
-    outputs = [
+    outputs: list[Any] = [
         list(SpeakHandlers(context).speak(NO_REQUEST, "Hi.", anna.id, "", 0.7, 0.8, 30, 0, "", "fake", None, "t"))
     ]
     for name in ("list", "get", "update", "trash", "duplicate", "trashed"):

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -26,7 +27,7 @@ from web.uploads import store
 from web.uploads.endpoint import UploadEndpoint
 from web.uploads.files import uploaded_path
 
-Send = Callable[..., httpx.Response]
+Send = Callable[..., Any]  # returns the response of Starlette's test client
 MARGIN = 60.0  # seconds: more than a test takes
 
 
@@ -44,7 +45,7 @@ def endpoint(tmp_path: Path, clock: Clock) -> UploadEndpoint:
 def send(endpoint: UploadEndpoint) -> Iterator[Send]:
     client = TestClient(Starlette(routes=endpoint.routes()))
 
-    def sent(*files: tuple[str, bytes], field: str = "files") -> httpx.Response:
+    def sent(*files: tuple[str, bytes], field: str = "files") -> Any:
         return client.post(uploads.UPLOAD_PATH, files=[(field, file) for file in files])
 
     yield sent

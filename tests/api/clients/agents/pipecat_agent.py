@@ -16,7 +16,7 @@ from pipecat.services.openai.tts import OpenAITTSService
 from pipecat.workers.runner import WorkerRunner
 
 
-class Listener(FrameProcessor):
+class Listener(FrameProcessor):  # type: ignore[misc]  # of a package without types
     """Records the audio that reaches the end of the pipeline."""
 
     def __init__(self) -> None:

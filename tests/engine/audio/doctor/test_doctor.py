@@ -206,7 +206,7 @@ def test_gain_changes_only_the_loudness_finding(decibels: float, kind: str) -> N
 
 def _signal_of(kind: str, count: int, seed: int) -> Samples:
     rng = np.random.default_rng(seed)
-    made = {
+    made: dict[str, Callable[[], np.ndarray]] = {
         "silence": lambda: np.zeros(count),
         "an offset": lambda: np.full(count, 0.7),
         "noise": lambda: rng.normal(0, 0.1, count),

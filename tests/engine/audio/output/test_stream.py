@@ -35,7 +35,7 @@ def encoded(
 def decoded(data: bytes, format: StreamFormat, rate: int = RATE) -> tuple[np.ndarray, int]:
     if format == "pcm":
         return np.frombuffer(data, "<i2") / 32768, rate
-    with av.open(io.BytesIO(data)) as container:
+    with av.open(io.BytesIO(data), "r") as container:
         stream = container.streams.audio[0]
         assert stream.codec_context.name == CODECS[format]
         frames = [frame.to_ndarray()[0] for frame in container.decode(stream)]

@@ -1,6 +1,6 @@
 """The engine with a Qwen3-TTS release: cloning, speaking, named speakers, descriptions and rejected requests."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from engine.errors import (
 from engine.families.qwen3_tts.release import Qwen3TTSRelease, TalkerModel, text_on_host
 from engine.serving.device import choose_device
 from engine.serving.memory import held_bytes
+from engine.text import frame_budget
+from engine.voice import Reference
 from storage.storage import Storage
 from tests.engine.families.qwen3_tts.conftest import CPU, as_kind, as_narrow
 from tests.paths import CLIP, MINIATURE, QWEN, SPEECH
@@ -32,8 +34,7 @@ TEXT = "The quick brown fox says yes."
 def short_turns() -> Iterator[None]:
     """Limit turns to 14 frames, since random weights rarely sample the end token."""
     with pytest.MonkeyPatch.context() as patch:
-        budget: Callable[[str, float], int] = request.frame_budget
-        patch.setattr(request, "frame_budget", lambda text, rate: min(14, budget(text, rate)))
+        patch.setattr(request, "frame_budget", lambda text, rate: min(14, frame_budget(text, rate)))
         yield
 
 
@@ -202,7 +203,7 @@ def test_missing_transcript_or_clip_is_rejected_if_needed(engine: Engine, shared
     first.close()
 
 
-def _without_clip(voice: Voice) -> Iterator[object]:
+def _without_clip(voice: Voice) -> Iterator[Reference]:
     from dataclasses import replace
 
     yield from (replace(reference, clip=b"") for reference in voice.references)

@@ -13,7 +13,8 @@ from engine.codec.codec import Codec
 from engine.codec.config import CodecConfig
 from engine.errors import InvalidCheckpoint, InvalidConfig, ReleaseIncomplete, ReleaseNotFound
 from engine.families.s2.codec import codec_files, load_codec, load_codec_decoder, load_codec_encoder
-from tests.engine.codec.conftest import CHECKPOINT, MINIATURE
+from tests.engine.codec.conftest import CHECKPOINT
+from tests.paths import MINIATURE
 
 Release = dict[str, Tensor]
 

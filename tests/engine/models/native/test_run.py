@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -30,6 +31,7 @@ from engine.models.transformer import Transformer
 from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
+from engine.serving.runner.step_runners import GraphMode
 from tests.paths import MINIATURE
 
 pytestmark = [
@@ -144,7 +146,8 @@ def test_the_values_of_inputs_are_kept() -> None:
 
 def test_large_scores_do_not_overflow() -> None:
     stack = stack_of(CONFIG)
-    for block in stack.layers:
+    blocks: Any = stack.layers
+    for block in blocks:
         block.attention.wqkv.weight.data *= 1000
         block.feed_forward.w1.weight.data *= 1000
     x, views = 100 * random(2, 1, CONFIG.dim), [UnpaddedRowsView(filled(stack), [0, 1], [30, 8]) for _ in range(2)]
@@ -156,7 +159,7 @@ def test_large_scores_do_not_overflow() -> None:
 def frames(model: DualAR, capture: TorchScriptCapture | None, company: int) -> list[list[int]]:
     """Six frames of slot 0, beside so many other slots."""
     kept = PrefixCache(torch.device("cpu"), 1 << 24, 0)
-    mode = "off" if capture is None else "frame"
+    mode: GraphMode = "off" if capture is None else "frame"
     runner = ModelRunner(model, 64, slots=4, positions=128, prefixes=kept, capture=capture, mode=mode)
     while runner.capture_next():
         pass

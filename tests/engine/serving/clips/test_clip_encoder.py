@@ -362,7 +362,7 @@ def test_clip_must_be_one_row_of_samples(shape: tuple[int, ...]) -> None:
 def test_warm_up_loads_and_runs_the_encoder_once() -> None:
     fake = FakeEncoder()
     loads: list[int] = []
-    clips = ClipEncoder(lambda: loads.append(1) or cast(CodecEncoder, fake), "codec", CPU)  # type: ignore[func-returns-value]
+    clips = ClipEncoder(lambda: loads.append(1) or cast(CodecEncoder, fake), "codec", CPU)
     load, run = clips.warm_up_steps()
     load()
     assert (len(loads), fake.clips) == (1, 0)
@@ -376,7 +376,7 @@ def test_warm_up_loads_and_runs_the_encoder_once() -> None:
 def test_released_encoder_is_not_warmed_up(steps: int) -> None:
     fake = FakeEncoder()
     loads: list[int] = []
-    clips = ClipEncoder(lambda: loads.append(1) or cast(CodecEncoder, fake), "codec", CPU)  # type: ignore[func-returns-value]
+    clips = ClipEncoder(lambda: loads.append(1) or cast(CodecEncoder, fake), "codec", CPU)
     work = clips.warm_up_steps()
     for step in work[:steps]:
         step()

@@ -137,7 +137,7 @@ def test_nothing_is_learned_ahead_after_closing(postfilter: Postfilter) -> None:
 def test_a_clip_that_is_forgotten_meanwhile_is_not_cached(postfilter: Postfilter) -> None:
     forgets = iter([lambda: learned.forget(b"110", CODES)])
     worker = FakeWorker(lambda: next(forgets, lambda: None)())
-    learned = adaptations(worker, postfilter)
+    learned: SpeakerAdaptations = adaptations(worker, postfilter)
     for runs in (1, 2, 2):
         assert learned.adaptation_for(b"110", CODES, decode) is not None
         assert len(worker.frames) == runs

@@ -42,7 +42,7 @@ def test_a_clip_is_embedded_once() -> None:
 def test_a_clip_that_is_forgotten_while_it_is_embedded_is_not_cached() -> None:
     forgets = iter([lambda: embeddings.forget(b"a")])
     fake = FakeEncoder(lambda: next(forgets, lambda: None)())
-    embeddings = SpeakerEmbeddings(lambda: fake)
+    embeddings: SpeakerEmbeddings = SpeakerEmbeddings(lambda: fake)
     for runs in (1, 2, 2):
         assert embeddings.embed(b"a", decode) is not None
         assert fake.clips == runs

@@ -558,7 +558,8 @@ def capture_layer(packed: bool) -> tuple[Callable[[], Tensor], list[weakref.ref[
 @torch.inference_mode()
 def test_deleted_replay_frees_its_weights_but_not_its_trace(packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch never frees a trace."""
-    traced, trace = [], torch.jit.trace
+    traced: list[int] = []
+    trace: Any = torch.jit.trace
     monkeypatch.setattr(torch.jit, "trace", lambda *given, **more: traced.append(1) or trace(*given, **more))
     replay, references = capture_layer(packed)
     other, _ = capture_layer(packed)  # while the first one is in use

@@ -290,7 +290,7 @@ def test_deleting_all_data_asks_first_with_counts(
     assert context.storage.history.settings().history
     with pytest.raises(LookupError):
         context.takes.get(unlisted.id, owner="local")
-    assert context.takes.get(theirs.id, owner="other")
+    assert context.takes.get(theirs.id, owner="other").id == theirs.id
     assert [record.name for record in context.storage.voices.list(owner="other")] == ["Theirs"]
     assert context.storage.owner_counts(owner="other").history == 2
     assert engine.forgotten, "the engine drops the voices"

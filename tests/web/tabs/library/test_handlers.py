@@ -28,6 +28,7 @@ from web.tabs.speak.rail import RailHandlers
 from web.ui.voice_picker import select_voice
 
 Act = Callable[..., Any]
+NO_REQUEST: Any = None
 CONSENT = Consent("Grandma <b>", datetime(2026, 11, 20, tzinfo=UTC), "Yes.")
 
 
@@ -80,7 +81,7 @@ def test_voice_picture_is_set_and_removed(
     upload = store_upload(context.folder, "me.png", picture.getvalue())
     assert answer(events.change_picture, id=ada, path=str(upload)) == ("good", "Ada has a new picture.")
     assert not upload.exists()
-    shown = events.list_voices(None, None)["voices"][0]["picture"]  # type: ignore[arg-type]
+    shown = events.list_voices(None, NO_REQUEST)["voices"][0]["picture"]
     assert shown == portrait_id(storage.portraits.all()[ada])
     upload = store_upload(context.folder, "me.png", b"no picture")
     assert answer(events.change_picture, id=ada, path=str(upload))[0] == "bad"
@@ -100,7 +101,7 @@ def test_list_has_all_details_of_a_voice(
         replace(voice("Zoe", 2.0), description="<b>Low</b>", language="fr", tags=("warm",), consent=CONSENT)
     )
     storage.history.add(spoken(voice_id=mine.id, duration=3.5))
-    listed = events.list_voices(None, None)
+    listed = events.list_voices(None, NO_REQUEST)
     card = listed["voices"][0]
     assert [each["name"] for each in listed["voices"]] == ["Zoe", "Ada", "Ben"]
     assert {key: card[key] for key in ("id", "name", "shared", "language", "description", "tags", "who", "times")} == {
@@ -124,7 +125,7 @@ def test_list_has_all_details_of_a_voice(
 
 
 def test_samples_alone_offer_no_export(events: LibraryHandlers, samples: list[VoiceRecord]) -> None:
-    assert events.list_voices(None, None)["all"] == ""
+    assert events.list_voices(None, NO_REQUEST)["all"] == ""
 
 
 def test_picker_keeps_a_renamed_voice_and_drops_a_deleted_one(
@@ -240,7 +241,7 @@ def test_deletion_can_be_undone(events: LibraryHandlers, library: VoiceLibrary, 
     (aside,) = listed["aside"]
     assert (aside["id"], aside["name"]) == (ben.id, "Ben")
     assert 590 < aside["left"] <= 600
-    assert events.list_voices(None, None)["aside"] != [], "undo is offered after a reload as well"
+    assert events.list_voices(None, NO_REQUEST)["aside"] != [], "undo is offered after a reload as well"
     assert answer(events.restore_voice, "", id=ben.id) == ("good", "“Ben” is restored.")
     assert library.list() == [ben]
     assert answer(events.restore_voice, "", id=ben.id)[0] == "bad", "it is restored only once"
@@ -280,7 +281,7 @@ def test_undo_renames_a_voice_whose_name_is_taken(events: LibraryHandlers, libra
 def test_purge_deletes_for_good(events: LibraryHandlers, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
     press(events.delete_voice, "", id=ben.id)
-    listed, _ = events.purge_deleted(None, None)
+    listed, _ = events.purge_deleted(None, NO_REQUEST)
     assert (listed["aside"], listed["answer"]["text"]) == ([], "Deleted for good.")
     assert answer(events.restore_voice, "", id=ben.id)[0] == "bad"
 
@@ -380,12 +381,12 @@ def test_import_reads_only_uploaded_files(
 def test_voices_of_other_owners_are_unreachable(events: LibraryHandlers, library: VoiceLibrary) -> None:
     theirs, gone = library.add(voice("Secret"), owner="somebody"), library.add(voice("Gone"), owner="somebody")
     library.trash(gone.id, owner="somebody")
-    assert events.list_voices(None, None)["voices"] == events.list_voices(None, None)["aside"] == []
+    assert events.list_voices(None, NO_REQUEST)["voices"] == events.list_voices(None, NO_REQUEST)["aside"] == []
     for event in (events.update_voice, events.duplicate_voice, events.delete_voice, events.restore_voice):
         selected = (theirs.id,) if event in (events.delete_voice, events.restore_voice) else ()
         for wrong in (theirs.id, gone.id, "nonsense", None, 7, ["x"]):
             assert answer(event, *selected, id=wrong, name="Mine", replacement=theirs.id)[0] == "bad"
-    events.purge_deleted(None, None)
+    events.purge_deleted(None, NO_REQUEST)
     assert names(library, owner="somebody") == ["Secret"]
     assert [each.id for each in library.trashed(owner="somebody")] == [gone.id]
     assert library.list() == []
@@ -398,13 +399,14 @@ def test_page_without_a_key_changes_nothing(
     request: Any = SimpleNamespace(headers={}, username=None, request=None)
     assert events.list_voices("forged", request) == gr.skip()
     ben = library.add(voice("Ben"))
-    for event in (
+    changes: tuple[Callable[..., Any], ...] = (
         events.update_voice,
         events.duplicate_voice,
         events.delete_voice,
         events.restore_voice,
         events.import_voices,
-    ):
+    )
+    for event in changes:
         selected = (ben.id,) if event in (events.delete_voice, events.restore_voice) else ()
         listed, broadcast, *picker = event(gr.EventData(None, {"id": ben.id}), *selected, "forged", request)
         assert listed.keys() == {"answer"}

@@ -106,7 +106,7 @@ def encode_clip(kind: str, container: str, codec: str, video: bool = False) -> b
         if picture:
             picture.width = picture.height = 64
             picture.pix_fmt = "yuv420p"
-        sound = out.add_stream(codec, rate=48_000, layout="mono")
+        sound: Any = out.add_stream(codec, rate=48_000, layout="mono")
         resampler = av.AudioResampler(
             sound.codec_context.format, "mono", 48_000, sound.codec_context.frame_size or 1024
         )
@@ -116,9 +116,9 @@ def encode_clip(kind: str, container: str, codec: str, video: bool = False) -> b
                 frame.pts, frame.time_base = index, Fraction(1, 5)
                 out.mux(picture.encode(frame))
             out.mux(picture.encode(None))
-        frame = av.AudioFrame.from_ndarray(heard[None], format="fltp", layout="mono")
-        frame.sample_rate, frame.pts = 48_000, 0
-        for part in [*resampler.resample(frame), *resampler.resample(None)]:
+        whole = av.AudioFrame.from_ndarray(heard[None], format="fltp", layout="mono")
+        whole.sample_rate, whole.pts = 48_000, 0
+        for part in [*resampler.resample(whole), *resampler.resample(None)]:
             out.mux(sound.encode(part))
         out.mux(sound.encode(None))
     return file.getvalue()

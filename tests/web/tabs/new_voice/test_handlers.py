@@ -66,7 +66,7 @@ def store_clip(context: WebContext, file: Path, **more: Any) -> dict[str, Any]:
 
 def save(events: NewVoiceHandlers, *clips: dict[str, Any], request: Any = None, **changes: Any) -> tuple[Any, ...]:
     value = {"chosen": 0, "clips": list(clips)} if clips else None
-    updates = list(events.save_steps(value, *{**FORM, **changes}.values(), None, request))  # type: ignore[arg-type]
+    updates = list(events.save_steps(value, **{**FORM, **changes}, token=None, request=request))
     assert len({len(each) for each in updates}) == 1, "every step fills the same outputs"
     return updates[-1]
 
@@ -148,7 +148,7 @@ def test_described_voice_is_saved_with_a_sample(
 
 
 def test_each_step_is_shown(events: NewVoiceHandlers, clip: dict[str, Any]) -> None:
-    updates = list(events.save_steps({"clips": [clip]}, *FORM.values(), None, None))  # type: ignore[arg-type]
+    updates = list(events.save_steps({"clips": [clip]}, **FORM, token=None, request=None))  # type: ignore[arg-type]
     assert [each[0] for each in updates] == [*(steps_html(step, ENGLISH) for step in STEPS), ""]
     assert 'data-step="done"' in updates[1][0]
     assert 'role="status">Encoding the voice<' in updates[1][0]
@@ -168,7 +168,7 @@ def test_voice_in_progress_during_a_deletion_is_not_saved(
         saving = events.describe_steps("Anna", "A low voice.", "", None, None)  # type: ignore[arg-type]
         begun = [next(saving)]
     else:
-        saving = events.save_steps({"clips": [clip]}, *FORM.values(), None, None)  # type: ignore[arg-type]
+        saving = events.save_steps({"clips": [clip]}, **FORM, token=None, request=None)  # type: ignore[arg-type]
         begun = [next(saving), next(saving)]
     assert "data-step" in begun[-1][0]
     context.storage.delete_owner("local")
@@ -393,9 +393,8 @@ def test_only_stored_clips_of_own_cloned_voices_are_opened(
         assert changed is None
         assert all(each == gr.skip() for each in others)
         assert sentence in trouble
-    shown = {
-        each["name"]: each["changeable"] for each in LibraryHandlers(events._context).list_voices(None, None)["voices"]
-    }  # type: ignore[arg-type]
+    listed = LibraryHandlers(events._context).list_voices(None, None)["voices"]  # type: ignore[arg-type]
+    shown = {each["name"]: each["changeable"] for each in listed}
     assert [name for name, changeable in shown.items() if changeable] == ["Anna"]
     engine.capabilities = Capabilities(clones=False)
     assert "does not clone" in open_clips(events, own.id)[-1]
@@ -469,10 +468,10 @@ def test_missing_clips_and_clips_not_uploaded_are_rejected(
     assert "Record a clip or choose a file" in save(events)[0]
     for path in (secret, uploads / ".." / "secret.wav", uploads / "link.wav", uploads / "gone.wav", uploads):
         assert "no longer on the server" in save(events, {**clip, "path": str(path)})[0]
-    for path in (3, "a\0b", [1]):
-        assert "out of step" in save(events, {**clip, "path": path})[0]
+    for wrong in (3, "a\0b", [1]):
+        assert "out of step" in save(events, {**clip, "path": wrong})[0]
     for value in ("text", {"path": str(secret)}, {"clips": "x"}):
-        *_, last = events.save_steps(value, *FORM.values(), None, None)  # type: ignore[arg-type]
+        *_, last = events.save_steps(value, **FORM, token=None, request=None)  # type: ignore[arg-type]
         assert "out of step" in last[0]
     assert secret.exists()
     assert library.list() == []

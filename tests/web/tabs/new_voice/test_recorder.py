@@ -4,7 +4,7 @@ import io
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -214,7 +214,11 @@ def test_recording_is_controlled_by_buttons_and_keys(page: Page) -> None:
     """The document is marked while the microphone is open. Leaving the page asks first while there is a recording."""
     record, countdown = page.get_by_role("button", name="Record", exact=True), page.locator(".rp-countdown")
     assert page.locator(RECORDING_MARK).count() == 0
-    for cancel in (page.get_by_role("button", name="Cancel").click, lambda: page.keyboard.press("Escape")):
+    ways: tuple[Callable[[], None], ...] = (
+        page.get_by_role("button", name="Cancel").click,
+        lambda: page.keyboard.press("Escape"),
+    )
+    for cancel in ways:
         record.click()
         expect(countdown).to_have_text("3")
         expect(page.locator(RECORDING_MARK)).to_have_count(1)

@@ -10,7 +10,7 @@ import av
 import numpy as np
 import pytest
 import soundfile
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Dialog, Page, expect
 
 from storage import Storage, VoiceLibrary
 from tests.paths import CLIP
@@ -117,7 +117,7 @@ def write_clip(path: Path) -> Path:
 def without_duration(webm: bytes) -> bytes:
     """Remux a file as browsers record it: without a duration, which is unknown when the recording starts."""
     file = io.BytesIO()
-    with av.open(io.BytesIO(webm)) as source, av.open(file, "w", format="webm", options={"live": "1"}) as out:
+    with av.open(io.BytesIO(webm), "r") as source, av.open(file, "w", format="webm", options={"live": "1"}) as out:
         sound = out.add_stream_from_template(source.streams.audio[0])
         for packet in source.demux(audio=0):
             if packet.dts is not None:
@@ -183,7 +183,12 @@ def decline_to_change_the_language(page: Page) -> None:
     language = page.locator("#rp-switches").get_by_label("Language")
     questions: list[str] = []
     before = page.evaluate("document.cookie")
-    page.once("dialog", lambda dialog: (questions.append(dialog.message), dialog.dismiss()))
+
+    def decline(dialog: Dialog) -> None:
+        questions.append(dialog.message)
+        dialog.dismiss()
+
+    page.once("dialog", decline)
     language.select_option("de")
     assert ["clips of a new voice" in question for question in questions] == [True]
     expect(language).to_have_value("en")

@@ -144,7 +144,7 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
             card(page, 4).get_by_role("button", name=answer).click()
             expect(text(page, 4)).to_be_focused()
             expect(text(page, 4)).to_have_value(kept)
-            until(lambda kept=kept: storage.scripts.card(fourth).text == kept)
+            until(lambda kept=kept: storage.scripts.card(fourth).text == kept)  # type: ignore[misc]
             expect(card(page, 4).get_by_role("status")).to_have_text("")
 
         tab(page).get_by_label("Name of the script").fill("A better name")

@@ -211,7 +211,7 @@ def test_files_become_scripts_with_their_name(page: Page, context: WebContext, t
     for name in ("novel.epub", "novel.DOCX", "novel.pdf"):
         trouble, *_ = bring(name, b"\0\1\2 not a book")
         assert "This book is damaged, or not the kind of file that its name says" in trouble, name
-    named = {
+    named: dict[str, Any] = {
         "items": '<item id="c" href="c.png" media-type="image/png" properties="cover-image"/>',
         "metadata": "<dc:creator>Ann Writer</dc:creator>",
         "OEBPS/c.png": picture(),

@@ -42,7 +42,7 @@ def anna(library: VoiceLibrary) -> str:
 
 def messages(
     speaking: SpeakHandlers, text: Any, voice_id: Any, ticket: Any = "t", settings: Any = SETTINGS
-) -> Iterator[dict]:
+) -> Iterator[dict[str, Any]]:
     return speaking.speak(None, text, voice_id, *settings, None, ticket)  # type: ignore[arg-type]
 
 

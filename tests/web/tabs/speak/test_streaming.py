@@ -24,6 +24,7 @@ from tests.support.waiting import TIMEOUT, until
 from tests.web import conftest
 from tests.web.visitor import Visitor
 from web import serve as deployment
+from web.gradio_internals import unread_messages
 from web.limits import budgets
 from web.tabs.speak import streaming
 
@@ -56,8 +57,8 @@ def anna(library: VoiceLibrary, storage: Storage) -> str:
 
 def join(visitor: Visitor, text: str, voice_id: str, ticket: str = "ticket", session: str = "") -> int:
     data = [text, voice_id, "", 0.7, 0.8, 30, 0, "", "fake", visitor.token, ticket]
-    visitor.speaks = getattr(visitor, "speaks", None) or visitor._function("click", "rp-speak", 1)  # type: ignore[attr-defined]
-    body = {"data": data, "fn_index": visitor.speaks, "session_hash": session or visitor._session}
+    visitor.speaks = speaks = getattr(visitor, "speaks", None) or visitor._function("click", "rp-speak", 1)  # type: ignore[attr-defined]
+    body = {"data": data, "fn_index": speaks, "session_hash": session or visitor._session}
     return visitor.http.post("gradio_api/queue/join", json=body).status_code
 
 
@@ -88,7 +89,7 @@ class SessionRecordingEngine(FakeEngine):
         self.sessions: list[str | None] = []
 
     def speak(self, *given: Any, **more: Any) -> FakeSpeech:
-        request = LocalContext.request.get(None)
+        request: Any = LocalContext.request.get(None)
         self.sessions.append(request and request.session_hash)
         return super().speak(*given, **more)
 
@@ -99,8 +100,9 @@ def test_unread_take_is_ended_and_stored(
 ) -> None:
     """The next visitor can speak; the threads of both takes know their sessions."""
     pages: list[Any] = []
-    unread = streaming.unread_messages
-    monkeypatch.setattr(streaming, "unread_messages", lambda demo, session: pages.append(demo) or unread(demo, session))
+    monkeypatch.setattr(
+        streaming, "unread_messages", lambda demo, session: pages.append(demo) or unread_messages(demo, session)
+    )
     engine = SessionRecordingEngine(Script(pace=0.02))
     visitor = Visitor(serve(engine, storage))
     assert join(visitor, LONG, anna) == 200
@@ -110,7 +112,8 @@ def test_unread_take_is_ended_and_stored(
     assert left.stop_reason == "disconnected"
     heard = int(left.duration * 22_050 / 8_192)
     assert heard <= streaming.AHEAD, "no more chunks are made than a page may leave unread"
-    until(lambda: (unread(pages[0], visitor._session) or 0) <= 1)  # its sound is dropped; the final message may stay
+    # Its sound is dropped; the final message may stay.
+    until(lambda: (unread_messages(pages[0], visitor._session) or 0) <= 1)
     other = Visitor(str(visitor.http.base_url))
     assert other.speak("Hello.", anna)["stop_reason"] == "end", "its slot is free"
     assert engine.sessions == [visitor._session, other._session]

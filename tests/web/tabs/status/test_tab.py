@@ -22,6 +22,13 @@ Serve = Callable[..., str]
 NOTICES = {"fake": UserMessage("A fake engine that buzzes."), "large": UserMessage("Free for research only.")}
 
 
+def called_function(request: Request) -> int:
+    """The index of the function that a request of the page calls."""
+    body: Any = request.post_data_json
+    index: int = body["fn_index"]
+    return index
+
+
 def row(page: Page, name: str) -> Any:
     return page.locator(".rp-status-rows > div").filter(has=page.get_by_text(name, exact=True)).locator("dd")
 
@@ -75,14 +82,14 @@ def test_model_is_loaded_and_named_and_status_is_polled_while_open(
         page.locator(".rp-checker input").set_input_files({"name": "x.txt", "mimeType": "text/plain", "buffer": b"no"})
         expect(found).to_contain_text("is not audio")
 
-        status = polled.value.post_data_json["fn_index"]
+        status = called_function(polled.value)
         open_tab(page, "Speak")
         page.clock.fast_forward(15_000)
         page.wait_for_timeout(500)  # earlier requests have been sent by now
         asked: list[str] = []
 
         def note(request: Request) -> None:
-            if "/run/predict" in request.url and request.post_data_json["fn_index"] == status:
+            if "/run/predict" in request.url and called_function(request) == status:
                 asked.append(request.url)
 
         page.on("request", note)
