@@ -1,4 +1,5 @@
-// Requests the pictures of voices that are shown. Its value: { pictures }, the answer to its event `fetch`.
+// Requests the pictures of voices that are shown. Its value: { pictures }, the answer to its event `fetch`, by the ids of all voices
+// that the event named.
 
 import { connectPictures } from "./portraits.js";
 
@@ -9,8 +10,12 @@ export function mount({ props, trigger, watch }) {
   let answered = () => {};
   watch("value", () => answered(props.value?.pictures ?? null));
   connectPictures((items) => new Promise((resolve) => {
-    answered = (pictures) => resolve(pictures && Object.fromEntries(items.map((item) => [item, pictures[item.slice(0, ID)] ?? ""])));
+    const voices = items.map((item) => item.slice(0, ID));
+    answered = (pictures) => {
+      const isLate = pictures && voices.some((id) => !(id in pictures)); // the answer to an earlier event
+      if (!isLate) resolve(pictures && Object.fromEntries(items.map((item, at) => [item, pictures[voices[at]]])));
+    };
     setTimeout(() => resolve(null), TIMEOUT);
-    trigger("fetch", { ids: items.map((item) => item.slice(0, ID)) });
+    trigger("fetch", { ids: voices });
   }));
 }

@@ -29,9 +29,9 @@ class PictureHandlers:
 
     @skip_on_error(1)
     def send_pictures(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
-        """Output: loader, with the pictures of the voices in the event, as data URLs by the voices' ids."""
+        """Output: loader, with the pictures of the voices in the event, by their ids: a data URL, or "" for none."""
         owner, ids = self._context.owner(token, request), parse_payload(ShownVoices, event).ids
         found = self._context.storage.portraits.some(ids, owner=owner.key)
-        pictures = {voice_id: portrait_url(picture) for voice_id, picture in found.items()}
+        pictures = {voice_id: portrait_url(found[voice_id]) if voice_id in found else "" for voice_id in ids}
         # `nonce` makes each value different: the page ignores an unchanged value.
         return {"pictures": pictures, "nonce": secrets.token_hex(4)}

@@ -64,12 +64,12 @@ def test_pictures_are_sent_for_the_voices_shown_only(
         storage.portraits.put(voice_id, picture)
     storage.portraits.put(other, picture, owner="other")
     rail = RailHandlers(context)
-    for listed in (events.list_voices(None, None), rail.list_voices(None, None)):  # type: ignore[arg-type]
+    for listed in (events.list_voices(None, NO_REQUEST), rail.list_voices(None, NO_REQUEST)):
         assert [each["picture"] for each in listed["voices"]] == [portrait_id(picture)] * 2 + [""]
         assert len(json.dumps(listed)) < len(picture)
-    asked = gr.EventData(None, {"ids": [ids[0], ids[2], other, "nonsense"]})  # type: ignore[arg-type]
-    sent = PictureHandlers(context).send_pictures(None, None, asked)  # type: ignore[arg-type]
-    assert sent["pictures"] == {ids[0]: portrait_url(picture)}
+    asked = gr.EventData(None, {"ids": [ids[0], ids[2], other, "nonsense"]})
+    sent = PictureHandlers(context).send_pictures(None, NO_REQUEST, asked)
+    assert sent["pictures"] == {ids[0]: portrait_url(picture), ids[2]: "", other: ""}
 
 
 def test_voice_picture_is_set_and_removed(

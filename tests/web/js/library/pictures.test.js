@@ -1,0 +1,50 @@
+// Pictures of voices are requested for the portraits that are shown.
+
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+
+import { mount } from "../../../../web/static/library/pictures.js";
+import { learnColours, showPortrait } from "../../../../web/static/library/portraits.js";
+
+const [ADA, BEN] = ["a".repeat(32), "b".repeat(32)];
+
+function portrait(id) {
+  const style = { setProperty: () => {} };
+  const node = { classList: { add: () => {} }, toggleAttribute: () => {}, style };
+  showPortrait(node, { id, name: "Name" });
+  return { picture: () => style.backgroundImage };
+}
+
+test("an answer that comes after its time is not taken for that to the next request", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const wait = async (ms) => {
+    mock.timers.tick(ms);
+    for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+  };
+  const [props, asked] = [{ value: null }, []];
+  let changed;
+  mount({ props, trigger: (_, { ids }) => asked.push(ids), watch: (_, act) => (changed = act) });
+  const answer = (pictures) => {
+    props.value = { pictures };
+    changed();
+    return wait(0);
+  };
+  learnColours([ADA, BEN].map((id) => ({ id, name: id, made: "2026", picture: "1" })));
+
+  const ada = portrait(ADA);
+  await wait(150);
+  assert.deepEqual(asked, [[ADA]]);
+  await wait(10_000); // no answer
+  const ben = portrait(BEN);
+  await wait(150);
+  assert.deepEqual(asked, [[ADA], [BEN]]);
+  await answer({ [ADA]: "data:ada" });
+  await answer({ [BEN]: "data:ben" });
+  assert.equal(ben.picture(), 'url("data:ben")');
+  await wait(15_000);
+  await wait(150);
+  assert.deepEqual(asked, [[ADA], [BEN], [ADA]]);
+  await answer({ [ADA]: "data:ada" });
+  assert.equal(ada.picture(), 'url("data:ada")');
+  mock.timers.reset();
+});
