@@ -111,7 +111,7 @@ class ScriptEditor {
       return button({ text, "aria-label": label, onclick: () => this.save(`${format}.zip`) });
     });
     const zip = create("p", { class: "rp-script-zip", text: words("script.zip") });
-    this.element.querySelector(".rp-script-formats").append(loudnessChoice(), ...formats, zip, ...zips, this.view.cover.node);
+    this.element.querySelector(".rp-script-formats").append(loudnessChoice(), ...formats, this.view.author.parentElement, this.view.cover.node, zip, ...zips);
     const begin = button({ class: "rp-quiet", text: words("script.try"), onclick: tryDialogue });
     this.element.querySelector(".rp-script-none").append(...emptyState("scroll", words("script.none")), begin);
     document.addEventListener("reprise:recording", () => {

@@ -15,7 +15,8 @@ export function closeFromOutside() {
   });
 }
 
-// Moves the list of each menu that is opened into the page: a list beside a button near the right edge would end outside.
+// Moves the list of each menu that is opened into the page: a list beside a button near the right edge would end outside. The page
+// is scrolled until the list's end is above the player.
 export function keepInPage() {
   const move = ({ target }) => {
     const list = target.matches?.(MENU) && target.querySelector(".rp-menu-list");
@@ -24,6 +25,7 @@ export function keepInPage() {
     const { left, right } = list.getBoundingClientRect();
     const outside = Math.min(right - document.documentElement.clientWidth + MARGIN, left - MARGIN);
     if (outside > 0) list.style.translate = `${-outside}px`;
+    list.scrollIntoView({ block: "nearest" });
   };
   document.addEventListener("toggle", move, true);
 }

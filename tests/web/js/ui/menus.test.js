@@ -5,11 +5,15 @@ import { test } from "node:test";
 
 import { keepInPage, MENU } from "../../../../web/static/ui/menus.js";
 
+let scrolled = []; // what the page was scrolled to
+
 // A menu whose list has these edges before it is moved, in a page of 375 pixels. Returns where the list is moved.
 function movedBy(left, right, { matches = MENU } = {}) {
   let opened;
   globalThis.document = { addEventListener: (_, listener) => (opened = listener), documentElement: { clientWidth: 375 } };
+  scrolled = [];
   const list = { style: { translate: "-3px" }, getBoundingClientRect: () => ({ left, right }) };
+  list.scrollIntoView = ({ block }) => scrolled.push(block);
   keepInPage();
   opened({ target: { matches: (selector) => selector === matches, querySelector: () => list } });
   delete globalThis.document;
@@ -23,6 +27,7 @@ test("a list that ends outside of the page is moved into it", () => {
 
 test("a list inside the page stays where it is", () => {
   assert.equal(movedBy(92, 367), "");
+  assert.deepEqual(scrolled, ["nearest"], "its end may be below the page");
 });
 
 test("a list that is wider than the page begins at its left edge", () => {
@@ -31,4 +36,5 @@ test("a list that is wider than the page begins at its left edge", () => {
 
 test("other details are not moved", () => {
   assert.equal(movedBy(228, 500, { matches: "details" }), "-3px");
+  assert.deepEqual(scrolled, []);
 });
