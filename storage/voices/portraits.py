@@ -12,7 +12,7 @@ from storage.voices.library import LOCAL
 
 
 class Portraits:
-    """Pictures of voices, WebP made by `studio.voices.portraits`. All methods may raise DatabaseUnavailable."""
+    """Pictures of voices, WebP made by `studio.pictures.portraits`. All methods may raise DatabaseUnavailable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from engine.errors import InvalidInput
 from studio.books.book_text import BookText, Unreadable
-from studio.books.covers import make_cover
 from studio.books.docx import read_docx
 from studio.books.epub import read_epub
 from studio.books.metadata import plausible_author, plausible_title
 from studio.books.pdf import read_pdf
+from studio.pictures.covers import make_cover
 
 MEMORY = 1536 << 20  # bytes
 SECONDS = 60  # of processor time

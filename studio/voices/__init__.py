@@ -1,1 +1,1 @@
-"""Voices: the available ones, creation of new ones, archives, portraits and consents."""
+"""Voices: the available ones, creation of new ones, archives and consents."""

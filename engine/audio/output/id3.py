@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 _FRAMES = {"title": b"TIT2", "artist": b"TPE1", "date": b"TDRC", "comment": b"COMM"}
 _UTF_8 = b"\x03"
-_NO_DESCRIPTION = b"XXX\0"  # and no language
+_NO_DESCRIPTION = b"XXX\0"  # the code for an unknown language in ID3v2.4, and an empty description
 
 
 def id3_tag(tags: Mapping[str, str]) -> bytes:

@@ -14,10 +14,10 @@ from engine.errors import InvalidInput, InvalidText
 from storage.scripts.limits import MAX_CHAPTER
 from studio.books import reading
 from studio.books.book_text import MAX_PART, BookText, Unreadable, paragraphs_of, shortened
-from studio.books.covers import make_cover
 from studio.books.extract import READERS
 from studio.books.metadata import plausible_author, plausible_title
 from studio.books.reading import Book, book_kind, read_book
+from studio.pictures.covers import make_cover
 from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE
 from tests.studio.books.making import CONTAINER, archive, epub, pdf, picture, word
 

@@ -22,8 +22,8 @@ from pydantic import ConfigDict, Field
 
 from engine.errors import InvalidInput, NameTaken
 from engine.voice import Voice
+from studio.pictures.portraits import make_portrait
 from studio.voices.languages import clean_language
-from studio.voices.portraits import make_portrait
 from studio.voices.voice_archive import MAX_FILES, VoiceArchive
 from web.gradio_internals import event_value
 from web.tabs.library.views import library_view

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from studio.voices.portraits import portrait_url
+from studio.pictures.portraits import portrait_url
 from web.ui.events import skip_on_error
 from web.ui.payloads import Ids, Payload, parse_payload
 

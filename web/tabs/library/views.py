@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from storage.repositories.voices.usage import VoiceUse
 from storage.voices.library import TRASH_RETENTION
-from studio.voices.portraits import portrait_id
+from studio.pictures.portraits import portrait_id
 from web.tabs.new_voice.clips import has_changeable_clips
 from web.ui.voice_picker import description_of
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import InvalidInput, TakeNotFound
 from engine.text.ssml import plain_text
-from studio.books.covers import make_cover
+from studio.pictures.covers import make_cover
 from studio.script import Card
 from studio.script.casting import speaker_or_narrator
 from web.downloads.scripts import SCRIPT_FORMATS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from studio.pictures.portraits import portrait_id
 from studio.voices.available_voices import BuiltInSpeaker
-from studio.voices.portraits import portrait_id
 from web.downloads.sounds import sound_facts
 from web.ui.hearing_view import hearing_view
 from web.ui.voice_picker import description_of

@@ -16,8 +16,8 @@ from PIL import Image
 
 from engine.voice import Consent
 from storage import Storage, VoiceLibrary, VoiceRecord
+from studio.pictures.portraits import portrait_id, portrait_url
 from studio.voices.available_voices import BuiltInSpeaker
-from studio.voices.portraits import portrait_id, portrait_url
 from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import make_context, store_upload

@@ -10,7 +10,7 @@ from engine.errors import InvalidInput, VoiceNotFound, VoiceProtected
 from engine.voice import MAX_PORTRAIT, Voice
 from storage import Storage
 from storage.voices.sample_voices import install_samples
-from studio.voices.portraits import SIDE, make_portrait, portrait_url
+from studio.pictures.portraits import SIDE, make_portrait, portrait_url
 from tests.support.fake_engine import voice
 
 

@@ -1,0 +1,1 @@
+"""Pictures that users give for voices and audio books."""
