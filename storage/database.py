@@ -134,9 +134,9 @@ class Database:
     def delete(self, work: Callable[[Session], Result], *, now: bool = True) -> Result:
         """Delete with `work` in one transaction, also on a full disk; then overwrite the data in a SQLite file.
 
-        now: False defers overwriting to the next `maintain`, as does a concurrent reader of the file. When the disk is
-        full, or in a deadlock, `work` is called again. Sounds in a store are deleted too. Raises DatabaseUnavailable,
-        and what `work` raises.
+        now: False defers overwriting to the next `maintain`, as do a concurrent reader and a large file. When the disk
+        is full, or in a deadlock, `work` is called again. Sounds in a store are deleted too. Raises
+        DatabaseUnavailable, and what `work` raises.
         """
         result = self._delete(work, now)
         if now:
@@ -152,7 +152,7 @@ class Database:
         except DiskFull:
             return self._delete_with_reserve(self._maintenance, work)
         if now:
-            self._maintenance.overwrite()
+            self._maintenance.overwrite_if_quick()
         return result
 
     def _delete_rows(self, work: Callable[[Session], Result]) -> Result:

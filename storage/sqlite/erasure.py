@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
@@ -29,6 +30,7 @@ from storage.database_errors import code_of
 from storage.models import LEAD_BYTES, Base, ErasureRow
 
 READERS_TIMEOUT = 1.0  # seconds to wait for readers of the log
+_REWRITTEN_AT_ONCE = 0.2  # seconds; a table that takes longer is rewritten alone
 _FILLED_AT_ONCE = 200  # pages
 _TURN = 0.001  # seconds for another thread to begin a transaction
 _MARK = "replaces a text"
@@ -65,8 +67,7 @@ def overwrite(engine: Engine, only_writer: Callable[[], AbstractContextManager[N
     of the steps. Raises SQLAlchemyError, and what `only_writer` raises.
     """
     try:
-        with only_writer():
-            requested, free_pages = _rewrite_tables(engine)
+        requested, free_pages = _rewrite_tables(engine, only_writer)
         if free_pages:
             _fill_free_pages(engine, only_writer)
     finally:
@@ -78,12 +79,17 @@ def overwrite(engine: Engine, only_writer: Callable[[], AbstractContextManager[N
     return truncated
 
 
-def _rewrite_tables(engine: Engine) -> tuple[int, bool]:
+def _rewrite_tables(engine: Engine, only_writer: Callable[[], AbstractContextManager[None]]) -> tuple[int, bool]:
     """Rewrite the tables of texts; return the last request's number, and whether free pages must be overwritten."""
-    with engine.execution_options(writes=True).begin() as connection:
+    with engine.begin() as connection:
         requested, free_pages = connection.execute(select(ErasureRow.requested, ErasureRow.free_pages)).one()
-        for table in _rewritten(connection):
-            _rewrite(connection, table)
+        tables = deque(_rewritten(connection))
+    while tables:
+        with only_writer(), engine.execution_options(writes=True).begin() as connection:
+            end = time.monotonic() + _REWRITTEN_AT_ONCE
+            while tables and time.monotonic() < end:
+                _rewrite(connection, tables.popleft())
+        time.sleep(_TURN)
     return int(requested), bool(free_pages)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from storage.sqlite.reserve import DiskReserve
 
 log = logging.getLogger(__name__)
 
+QUICK = (
+    0.5  # seconds for overwriting at each deletion; libraries that need longer are overwritten by `Database.maintain`
+)
 _FAILURES = (SQLAlchemyError, sqlite3.Error)
 
 
@@ -39,6 +43,7 @@ class Maintenance:
         self._file = _file_id(self._path)
         self._reserve = DiskReserve(self._path)
         self._busy_timeout = busy_timeout
+        self._duration = 0.0  # seconds of the last complete overwriting
         self._overwriting, self._writer = threading.Lock(), threading.Lock()
 
     @contextlib.contextmanager
@@ -66,11 +71,21 @@ class Maintenance:
             for table in Base.metadata.sorted_tables:
                 connection.exec_driver_sql(f"SELECT 1 FROM {table.name} NOT INDEXED LIMIT 1")
 
+    def overwrite_if_quick(self) -> None:
+        """Overwrite deleted and replaced data, if the last time was quick: in a large library it takes seconds."""
+        if self._duration < QUICK:
+            self.overwrite()
+
     def overwrite(self) -> None:
         """Overwrite deleted and replaced data in the file and its log, unless readers prevent it."""
         try:
             with self._overwriting:
-                if erasure.pending(self._erasing) and not erasure.overwrite(self._erasing, self.only_writer):
+                if not erasure.pending(self._erasing):
+                    return
+                begun = time.monotonic()
+                if erasure.overwrite(self._erasing, self.only_writer):
+                    self._duration = time.monotonic() - begun
+                else:
                     log.info("The library is in use: what was deleted will be overwritten later.")
         except (*_FAILURES, DatabaseUnavailable) as error:
             log.warning("What was deleted could not be overwritten yet: %s.", reason_of(error))

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -13,7 +14,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, text
+from sqlalchemy import Connection, Engine, Table, event, text
 from sqlalchemy.orm import Session
 
 from engine.errors import DatabaseUnavailable, DiskFull, InvalidInput
@@ -23,7 +24,7 @@ from storage.database import Database
 from storage.models import LEAD_BYTES, Base
 from storage.repositories.scripts.hearings import Hearing
 from storage.repositories.voices import voices
-from storage.sqlite import erasure
+from storage.sqlite import erasure, maintenance
 from storage.sqlite.reserve import RESERVE_BYTES
 from tests.attack.storage import leftovers
 from tests.attack.storage.marked import Marker, leftover_tokens, tokens_in_rows
@@ -125,6 +126,48 @@ def test_library_of_an_earlier_version_is_erased(path: Path) -> None:
         storage.voices.purge_expired()
         assert leftover_tokens(path) == set()
         assert len(storage.voices.list()) == 3
+
+
+def test_large_library_is_erased_by_the_next_maintenance(
+    storage: Storage, path: Path, mark: Marker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "QUICK", 1e-6)
+    first, second = (storage.voices.add(mark.voice()) for _ in range(2))
+    storage.voices.delete(first.id)  # how long that takes is not known before
+    assert leftover_tokens(path) == set()
+    storage.voices.delete(second.id)
+    assert leftover_tokens(path) != set()
+    storage.voices.purge_expired()
+    assert leftover_tokens(path) == set()
+
+
+def test_other_threads_write_between_tables_that_are_rewritten(
+    storage: Storage, path: Path, mark: Marker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, added = storage.voices.add(mark.voice()), threading.Event()
+    between: list[bool] = []  # whether the other thread has written when a table was rewritten
+    rewrite = erasure._rewrite
+
+    def add() -> None:
+        storage.voices.add(mark.voice())
+        added.set()
+
+    adding = threading.Thread(target=add)
+
+    def note(connection: Connection, table: Table) -> None:
+        if not between:
+            adding.start()
+        rewrite(connection, table)
+        between.append(added.is_set())
+
+    monkeypatch.setattr(erasure, "_REWRITTEN_AT_ONCE", 1e-6)
+    monkeypatch.setattr(erasure, "_rewrite", note)
+    monkeypatch.setattr(time, "sleep", lambda _: added.wait(10))
+    storage.voices.delete(record.id)
+    adding.join()
+    assert between[0] is False, "the other thread waits for the first table"
+    assert between[-1] is True
+    assert leftover_tokens(path) == set()
 
 
 def test_deletion_retried_on_a_full_disk_leaves_no_free_page(path: Path, mark: Marker) -> None:
