@@ -174,13 +174,22 @@ def run_in_limited_memory(device: torch.device, needed: int, work: Callable[[], 
 
 
 def share_cores(device: torch.device, *, small: bool) -> None:
-    """On a CPU, split the cores between the engine loop and the codec worker.
+    """Set torch's number of threads.
+
+    On a CPU, the engine loop and the codec worker split the cores; beside a GPU, the page's clips use all of them.
 
     small: whether the model's products are too small to split between cores, so that one thread is faster.
     """
-    if device.type == "cpu":
-        cores = _cores()
-        torch.set_num_threads(1 if small else max(1, cores // 2))
+    if device.type != "cpu":
+        use_container_cores()
+    else:
+        torch.set_num_threads(1 if small else max(1, _cores() // 2))
+
+
+def use_container_cores() -> None:
+    """Let torch use no more threads than the container may use cores: with more, an operation takes many times as long
+    while the other threads of the process are stopped, too."""
+    torch.set_num_threads(_cores())
 
 
 @cache

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from engine.engine import CPU_SLOTS, GPU_SLOTS, QUEUE
 from engine.errors import EngineFailed, first_line
+from engine.serving.device import use_container_cores
 from studio.cluster import autoscaling
 from studio.cluster.engine import ClusterEngine
 from studio.cluster.messages import DeploymentSettings
@@ -59,6 +60,7 @@ def connect(
     import ray
     from ray import serve
 
+    use_container_cores()  # of this process, which examines clips
     started = _connect(ray, address, cpus, gpus)
     try:
         serve.start(proxy_location="Disabled", logging_config={"enable_access_log": False, "log_level": "WARNING"})

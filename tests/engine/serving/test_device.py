@@ -95,7 +95,7 @@ def test_share_cores_sets_threads_by_model_size(monkeypatch: pytest.MonkeyPatch)
         share_cores(CUDA, small=False)
     finally:
         module._cores.cache_clear()
-    assert threads == [8, 4, 1, 4, 4]
+    assert threads == [8, 4, 1, 4, 4, 8]
 
 
 def test_share_cores_stays_within_the_containers_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +107,9 @@ def test_share_cores_stays_within_the_containers_limit(monkeypatch: pytest.Monke
         monkeypatch.setattr(module, "container_cores", lambda limit=limit: limit)
         module._cores.cache_clear()
         share_cores(CPU, small=False)
+        share_cores(CUDA, small=False)  # clips are decoded and examined on the CPU
     module._cores.cache_clear()
-    assert threads == [3, 1, 32]
+    assert threads == [3, 6, 1, 1, 32, 64]
 
 
 def test_device_that_refuses_all_work_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:

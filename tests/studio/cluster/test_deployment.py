@@ -57,6 +57,16 @@ def test_failed_deployment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         deployment._deploy(serve, OURS, attach=True)
 
 
+def test_connecting_process_stays_within_its_containers_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It examines clips, but loads no model, which would see to it."""
+    pytest.importorskip("ray.serve", reason="Ray Serve is not installed (pip install 'ray[serve]')")
+    limited: list[bool] = []
+    monkeypatch.setattr(deployment, "use_container_cores", lambda: limited.append(True))
+    with pytest.raises(EngineFailed):
+        deployment.connect("127.0.0.1:1", OURS)
+    assert limited
+
+
 @pytest.mark.parametrize("address", ["nowhere.invalid:6379", "127.0.0.1:1", "[::1:6379", "127.0.0.1:port"])
 def test_cluster_that_cannot_be_reached_is_named(address: str) -> None:
     """Ray itself would wait for it without end."""
