@@ -199,6 +199,8 @@ class EngineReplica:
         self._waiting.set(self._waiting_seconds())
         if self._failed:
             raise RuntimeError("A step of the model has failed.")
+        if (failure := self._engine.failure) is not None:  # it has stopped while there were no requests
+            raise failure
 
     def record_routing_stats(self) -> dict[str, Any]:
         """Return stats for the router: the keys of the latest voices, which the prefix cache probably holds."""

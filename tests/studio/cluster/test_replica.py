@@ -11,8 +11,10 @@ from unittest.mock import Mock
 import pytest
 
 from engine.engine import Engine, SpeakOptions
+from engine.errors import EngineClosed
 from studio.cluster.messages import SpeakRequest
 from studio.cluster.replica import EngineReplica
+from tests.paths import MINIATURE
 from tests.support.looping import run
 from tests.support.waiting import until
 
@@ -47,3 +49,15 @@ def test_cancelled_call_frees_its_place(replica: EngineReplica, bundled_engine: 
     run(cancel)
     until(lambda: not bundled_engine._pipeline.loop.scheduler.open_tickets())
     assert not replica._queued
+
+
+def test_replica_whose_engine_has_stopped_is_unhealthy() -> None:
+    """Its requests end with EngineClosed, which is no failed step, so that Serve would never replace it."""
+    made = object.__new__(EngineReplica)
+    with Engine.load(MINIATURE, "cpu", graphs="off", slots=1) as engine:
+        vars(made).update(_engine=engine, _failed=False, _queued={}, _slots_used=Mock(), _waiting=Mock())
+        made.check_health()
+        engine._pipeline.codec_worker.close()
+        with pytest.raises(EngineClosed):
+            made.check_health()
+    vars(made).clear()
