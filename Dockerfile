@@ -1,6 +1,6 @@
 # Reprise in a container. CPU:   docker build -t reprise .
 #                         CUDA:  docker build -t reprise:cuda --build-arg DEVICE=cuda .
-# BASE must be a Debian 12 (bookworm) image with Python 3.11 to 3.13 and its module venv, because the system packages are
+# BASE must be a Debian 12 (bookworm) image with Python 3.11 to 3.14 and its module venv, because the system packages are
 # pinned to that release. For reproducible builds, specify it by digest; the Python packages are those of
 # requirements-lock.txt.
 ARG BASE=docker.io/library/python:3.12-slim-bookworm

@@ -1,5 +1,5 @@
 # Each target but `upgrade` installs its requirements in the versions of requirements-lock.txt; `make run` needs only make and
-# Python 3.11 to 3.13. The environment is in .venv. Empty stamp files in it (.app, .dev, .lab, .clients) show which requirements
+# Python 3.11 to 3.14. The environment is in .venv. Empty stamp files in it (.app, .dev, .lab, .clients) show which requirements
 # are installed; a stamp older than its requirements file or the lock is out of date.
 
 VENV   := .venv
@@ -24,7 +24,7 @@ run: $(VENV)/.app  ## start the page (options: ARGS="--port 8000 --model …")
 test: check  ## style, types, then every test that needs no GPU
 	@scripts/install-test-packages $(PYTHON)
 	@scripts/can-build $(PYTHON) && $(MAKE) --no-print-directory $(VENV)/.lab || \
-		echo "MISSING: pyworld, resemblyzer and speechmos; the tests of training and judging that need them will be skipped."
+		echo "MISSING: pyworld, pocketsphinx, resemblyzer and speechmos; the tests of training and judging that need them will be skipped."
 	@$(MAKE) --no-print-directory $(VENV)/.clients || \
 		echo "MISSING: clients of the API (requirements-clients.txt); the tests that speak with them will be skipped."
 	@scripts/test-js

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pocketsphinx import Decoder, get_model_path
 
 from benchmarks.judges.sound import at_rate
 from benchmarks.judges.words import words, write_bigram_model
@@ -27,8 +26,10 @@ class SphinxRecogniser:
     """CMU Sphinx as a word recogniser, without state between utterances. Not thread-safe."""
 
     def __init__(self, language_model: Path, name: str) -> None:
+        from pocketsphinx import Decoder  # needs a compiler for some versions of Python; not every machine has one
+
         self.name = name
-        models = Path(get_model_path("en-us"))
+        models = _models()
         self._decoder = Decoder(
             hmm=str(models / "en-us"),
             lm=str(language_model),
@@ -39,7 +40,7 @@ class SphinxRecogniser:
     @classmethod
     def general(cls) -> "SphinxRecogniser":
         """Return a recogniser with the language model that comes with pocketsphinx."""
-        return cls(Path(get_model_path("en-us")) / "en-us.lm.bin", "general")
+        return cls(_models() / "en-us.lm.bin", "general")
 
     @classmethod
     def domain(cls, sentences: Iterable[str], vocabulary: Iterable[str]) -> "SphinxRecogniser":
@@ -63,6 +64,12 @@ class SphinxRecogniser:
         self._decoder.end_utt()
         found = self._decoder.hyp()
         return "" if found is None else " ".join(words(re.sub(r"\(\d+\)", "", found.hypstr)))
+
+
+def _models() -> Path:
+    from pocketsphinx import get_model_path
+
+    return Path(get_model_path("en-us"))
 
 
 def _prepared(samples: NDArray[np.float32], sample_rate: int) -> bytes:
