@@ -3,13 +3,14 @@
 // refreshed. When the page is opened, the value has `owner`, too: event "opened", after "reopen" if the page was opened with
 // another owner's voice.
 
+import { channelToOthers } from "../draft/other_pages.js";
 import { draft } from "../draft/page_draft.js";
 
 const ALL = ["voices", "history", "scripts", "words"];
 const REST = 2000; // ms: focus comes and goes quickly while people click around
 
 export function mount({ props, trigger, watch }) {
-  const others = "BroadcastChannel" in window ? new BroadcastChannel("reprise.changes") : null;
+  const others = channelToOthers("reprise.changes");
   const stale = new Set();
   let shown = performance.now();
 

@@ -4,6 +4,7 @@ import { KEY as OWNER } from "../connection/owner.js"; // not cleared: the owner
 import { UNCHANGED } from "../connection/latest_answers.js";
 import { named, takeTab } from "./deep_links.js";
 import { Draft } from "./draft.js";
+import { channelToOthers } from "./other_pages.js";
 import { TabHistory } from "./tab_history.js";
 import { showTab } from "../ui/tabs.js";
 
@@ -14,7 +15,7 @@ const local = () => localStorage;
 export const draft = new Draft(session, local);
 const tabHistory = new TabHistory(history, showTab);
 const touched = new Set(); // components that the user has changed on this page; they are not filled in
-const others = "BroadcastChannel" in window ? new BroadcastChannel("reprise.forget") : null;
+const others = channelToOthers("reprise.forget");
 if (others) others.onmessage = forget;
 
 for (const event of ["input", "click"]) {
