@@ -14,18 +14,36 @@ export class Playback {
     this.resting = null; // identifies the current rest, after which the context is suspended
     this.sent = 0; // calls to the output
     this.silent = false; // the output does not play, for example because the device has none
+    this.interrupted = false; // the system has taken the output, for example for a call
     this.awaited = null; // identifies the wait for a report of the output
   }
 
   // Call it in a user gesture: browsers start sound only then. Resolves to null if the output cannot be opened.
   wake(rate) {
     this.opening ??= this.open(rate, (at) => this.report(at)).then(
-      (graph) => (this.graph = graph),
+      (graph) => this.opened(graph),
       () => this.failed(),
     );
     this.resting = null;
-    this.opening.then((graph) => graph?.context.resume());
+    this.opening.then((graph) => graph?.context.resume()).catch(() => {}); // refused during a call; no report arrives then
     return this.opening;
+  }
+
+  opened(graph) {
+    graph.context.onstatechange = () => this.changed(graph.context.state);
+    return (this.graph = graph);
+  }
+
+  // Called when the state of the context has changed. Playback counts as paused while the system has the output, and continues
+  // when the system gives it back.
+  changed(state) {
+    if (state === "running") this.interrupted = false;
+    else if (this.sounding) {
+      this.interrupted = true;
+      this.answered(true);
+      this.rest("paused");
+    }
+    this.tell("moved");
   }
 
   // Unloads the sound, whose calls are lost. The next call opens the output again.
@@ -40,7 +58,8 @@ export class Playback {
 
   call(...message) {
     this.sent += 1;
-    this.wake(this.sound.rate).then((graph) => graph?.output.call(...message));
+    const opening = this.interrupted ? this.opening : this.wake(this.sound.rate);
+    opening.then((graph) => graph?.output.call(...message));
     this.awaitReport();
   }
 
@@ -62,7 +81,7 @@ export class Playback {
   load(sound, place = 0, wanted = true) {
     this.rest("replaced");
     const position = Math.floor(place * sound.length);
-    Object.assign(this, { sound, stallsBefore: sound.stalls, at: { ...AT_REST, wanted, position } });
+    Object.assign(this, { sound, stallsBefore: sound.stalls, at: { ...AT_REST, wanted, position }, interrupted: false });
     this.call("load", sound.rate, { expected: sound.expected / sound.rate, pace: this.pace, speed: this.speed });
     if (sound.length) this.refill(position);
     this.tell("moved");
@@ -100,6 +119,7 @@ export class Playback {
     if (!this.sound) return;
     const again = this.sound.complete && this.at.position >= this.sound.length;
     this.at = { ...this.at, wanted: true, ended: false, position: again ? 0 : this.at.position };
+    this.interrupted = false;
     this.call("play");
   }
 
@@ -132,7 +152,7 @@ export class Playback {
   }
 
   get wanted() {
-    return Boolean(this.sound) && this.at.wanted && !this.at.ended;
+    return Boolean(this.sound) && this.at.wanted && !this.at.ended && !this.interrupted;
   }
 
   get seconds() {
@@ -156,7 +176,7 @@ export class Playback {
     const { times, seconds: before } = this.stallsBefore;
     this.sound.stalls = { times: times + at.underruns, seconds: before + at.starved / this.sound.rate };
     if (at.pace > 0 && Number.isFinite(at.pace)) this.pace = at.pace;
-    if (at.wanted && !at.ended && at.played > 0 && !this.sounding) {
+    if (this.wanted && at.played > 0 && !this.sounding) {
       this.sounding = true;
       this.tell("playing", this.sound.id);
     } else if (at.ended || !at.wanted) {

@@ -63,6 +63,57 @@ test("the audio context is suspended when idle, but not if playback started mean
   assert.equal(context.state, "running");
 });
 
+test("playback counts as paused while the system has the output, and continues when it is given back", async () => {
+  const { playback, calls, events, report, context } = setUp();
+  const change = (state) => {
+    context.state = state;
+    context.onstatechange?.();
+  };
+  const live = new Sound("live", 1000);
+  playback.load(live);
+  playback.feed(live, 0, ramp(0, 1000));
+  await report({ position: 50 });
+  change("interrupted");
+  assert.deepEqual([playback.wanted, events], [false, [["playing", "live"], ["stopped", "live", "paused"]]]);
+  await report({ position: 60 }); // sent before
+  playback.feed(live, 1000, ramp(1000, 1000));
+  await new Promise(setImmediate);
+  assert.deepEqual([calls.at(-1)[0], context.state, events.length], ["write", "interrupted", 2], "the system is not asked for the output");
+  change("running");
+  assert.equal(playback.wanted, true);
+  await report({ position: 70 });
+  assert.deepEqual(events.slice(2), [["playing", "live"]]);
+});
+
+test("a sound that was interrupted can be paused, and played by hand", async () => {
+  const { playback, calls, report, context } = setUp();
+  playback.load(whole("a"));
+  await report({ position: 50 });
+  context.state = "suspended"; // for good
+  context.onstatechange?.();
+  playback.toggle();
+  await new Promise(setImmediate);
+  assert.deepEqual([playback.wanted, calls.at(-1)[0], context.state], [true, "play", "running"]);
+  await report({ position: 60 });
+  context.state = "interrupted";
+  context.onstatechange?.();
+  playback.pause();
+  await new Promise(setImmediate);
+  context.state = "running";
+  context.onstatechange?.();
+  assert.deepEqual([playback.wanted, calls.at(-1)[0]], [false, "pause"]);
+});
+
+test("the suspension of an idle context is no interruption", async () => {
+  const { playback, events, report, context, timers } = setUp();
+  playback.load(whole("a"));
+  await report({ position: 4000, ended: true, wanted: false });
+  timers.shift()();
+  context.onstatechange?.();
+  playback.play();
+  assert.deepEqual([playback.wanted, events], [true, []]);
+});
+
 test("an output that does not play is reported once, until it plays", async () => {
   const { playback, events, report, waits } = setUp();
   const live = new Sound("live", 1000);
