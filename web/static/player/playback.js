@@ -15,6 +15,7 @@ export class Playback {
     this.sent = 0; // calls to the output
     this.silent = false; // the output does not play, for example because the device has none
     this.interrupted = false; // the system has taken the output, for example for a call
+    this.dead = false; // the output did not play, and has not since
     this.awaited = null; // identifies the wait for a report of the output
   }
 
@@ -30,7 +31,7 @@ export class Playback {
   }
 
   opened(graph) {
-    graph.context.onstatechange = () => this.changed(graph.context.state);
+    graph.context.onstatechange = () => graph === this.graph && this.changed(graph.context.state); // not that of a closed one
     return (this.graph = graph);
   }
 
@@ -49,11 +50,19 @@ export class Playback {
   // Unloads the sound, whose calls are lost. The next call opens the output again.
   failed() {
     const { sound } = this;
-    Object.assign(this, { opening: null, sound: null, at: AT_REST });
+    Object.assign(this, { opening: null, sent: 0, sound: null, at: AT_REST });
     this.answered(true);
     if (sound) this.tell("stopped", sound.id, "failed");
     this.tell("failed", sound?.id);
     return null;
+  }
+
+  // Closes an output that does not play; the next call opens another one. Some contexts stay silent for good: in Chromium after
+  // their device has failed, in Safari after a call.
+  closeDead() {
+    if (!this.dead || !this.graph) return;
+    this.graph.context.close();
+    Object.assign(this, { opening: null, graph: null, resting: null, sent: 0, dead: false });
   }
 
   call(...message) {
@@ -66,7 +75,13 @@ export class Playback {
   awaitReport() {
     if (this.awaited || !this.wanted || !this.sound.length) return;
     const awaited = (this.awaited = {});
-    this.after(SILENT_AFTER, () => this.awaited === awaited && this.answered(!this.wanted));
+    this.after(SILENT_AFTER, () => this.awaited === awaited && this.missed());
+  }
+
+  // Called when no report has arrived in time.
+  missed() {
+    this.dead = this.wanted;
+    this.answered(!this.wanted);
   }
 
   // Notes whether the output has sent a report, or need not.
@@ -80,6 +95,7 @@ export class Playback {
   // Loads a sound at a share of its length, and plays it if wanted. The former sound continues to arrive.
   load(sound, place = 0, wanted = true) {
     this.rest("replaced");
+    this.closeDead();
     const position = Math.floor(place * sound.length);
     Object.assign(this, { sound, stallsBefore: sound.stalls, at: { ...AT_REST, wanted, position }, interrupted: false });
     this.call("load", sound.rate, { expected: sound.expected / sound.rate, pace: this.pace, speed: this.speed });
@@ -101,6 +117,7 @@ export class Playback {
     if (this.sound) this.call("pause");
     this.answered(true);
     this.rest("replaced");
+    this.closeDead();
     Object.assign(this, { sound: null, at: AT_REST });
   }
 
@@ -118,6 +135,7 @@ export class Playback {
   play() {
     if (!this.sound) return;
     const again = this.sound.complete && this.at.position >= this.sound.length;
+    if (this.dead) return this.load(this.sound, again ? 0 : this.place);
     this.at = { ...this.at, wanted: true, ended: false, position: again ? 0 : this.at.position };
     this.interrupted = false;
     this.call("play");
@@ -171,6 +189,7 @@ export class Playback {
 
   report(at) {
     this.answered(true);
+    this.dead = false;
     if (at.received !== this.sent || !this.sound) return; // a report from before the latest call
     this.at = { ...at, now: seconds() };
     const { times, seconds: before } = this.stallsBefore;

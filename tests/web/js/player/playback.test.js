@@ -239,7 +239,8 @@ test("an output that could not be opened is opened again for the next sound", as
     if (broken) throw new Error("no worklet");
     return { context: { resume: () => {} }, output: { call: (method) => calls.push(method) } };
   };
-  const playback = new Playback(open, (...event) => event[0] !== "moved" && events.push(event), () => {});
+  let say;
+  const playback = new Playback((rate, report) => ((say = report), open()), (...event) => event[0] !== "moved" && events.push(event), () => {});
   playback.load(whole("a"));
   await playback.opening;
   assert.deepEqual(events, [["stopped", "a", "failed"], ["failed", "a"]]);
@@ -250,6 +251,44 @@ test("an output that could not be opened is opened again for the next sound", as
   await new Promise(setImmediate);
   assert.deepEqual(calls, ["load", "pause", "write", "finish", "seek", "play"]);
   assert.equal(playback.wanted, true);
+  say({ received: calls.length, position: 500, wanted: true, played: 1, underruns: 0, starved: 0 });
+  assert.equal(playback.seconds, 0.5, "its reports count");
+});
+
+test("an output that does not play is replaced when the sound is played again", async () => {
+  const graphs = [];
+  const waits = [];
+  const open = async (_rate, report) => {
+    const graph = { calls: [], closed: false, report, context: { resume: () => Promise.reject(new Error("refused")), close: () => (graph.closed = true) } };
+    graph.output = { call: (method) => graph.calls.push(method) };
+    graphs.push(graph);
+    return graph;
+  };
+  const playback = new Playback(open, () => {}, (_ms, done) => waits.push(done));
+  const at = { wanted: true, waiting: false, ended: false, played: 1, underruns: 0, starved: 0, pace: Infinity };
+  playback.load(whole("a"));
+  await playback.opening;
+  graphs[0].report({ ...at, received: playback.sent, position: 1000 });
+  playback.play();
+  waits.at(-1)();
+  assert.equal(playback.silent, true);
+  playback.toggle();
+  assert.equal(graphs[0].closed, false, "it may recover while it is not needed");
+  playback.toggle();
+  await playback.opening;
+  await new Promise(setImmediate);
+  assert.deepEqual([graphs.length, graphs[0].closed, graphs[1]?.closed], [2, true, false]);
+  assert.deepEqual(graphs[1].calls, ["load", "pause", "write", "finish", "seek", "play"]);
+  graphs[1].report({ ...at, received: graphs[1].calls.length, position: 1500 });
+  assert.deepEqual([playback.silent, playback.seconds], [false, 1.5], "its reports count");
+  Object.assign(graphs[0].context, { state: "closed" }).onstatechange(); // later, as contexts close
+  assert.equal(playback.wanted, true);
+
+  playback.play();
+  waits.at(-1)();
+  playback.load(whole("b"));
+  await playback.opening;
+  assert.deepEqual([graphs.length, graphs[1].closed], [3, true], "also for another sound");
 });
 
 test("an output that cannot be opened after a long wait is not called silent", async () => {
