@@ -12,6 +12,7 @@ import { create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { composes } from "../ui/keyboard.js";
 import { LongList } from "./long_list.js";
+import { NextFocus } from "./next_focus.js";
 import { learnColours, showPortrait } from "./portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
@@ -27,7 +28,7 @@ class Library {
     this.value = { at: 0, voices: [], aside: [], bytes: null, all: "" };
     this.cards = new Map(); // by id: { node, shown }; shown: its state as text, to detect changes
     this.open = null; // { id, how: "edit" or "name", voice, gone: it was deleted elsewhere } while a card is edited
-    this.next = null; // { id, selector }: the control to focus when the last change, of this voice, is answered
+    this.next = new NextFocus(element);
     this.handled = null; // `nonce` of the last answer that was shown
     this.replacements = new Map(); // the replacement of each voice that was deleted while picked
     this.part = (selector) => element.querySelector(selector);
@@ -122,7 +123,7 @@ class Library {
       this.say(answer.text, answer.kind, answer.lines, answer.offers);
     }
     if (answer.replacement) this.replacements = withReplacement(this.replacements, answer.id, answer.replacement);
-    if (this.next?.id === answer.id) this.focusNext();
+    this.next.answered(answer.id);
   }
 
   complain(card, text) {
@@ -184,12 +185,12 @@ class Library {
       this.close();
       this.render();
     }
-    this.focusLater(id, ".rp-lib-aside", "[data-act=restore]");
+    this.next.choose(id, ".rp-lib-aside", "[data-act=restore]");
     this.trigger("remove", { id });
   }
 
   restore(id) {
-    this.focusLater(id, ".rp-lib-cards", "[data-act=edit], [name=name]");
+    this.next.choose(id, ".rp-lib-cards", "[data-act=edit], [name=name]");
     const replacement = this.replacements.get(id) ?? "";
     this.replacements.delete(id);
     this.trigger("restore", { id, replacement });
@@ -243,7 +244,7 @@ class Library {
     const given = changes(form, voice);
     if (!Object.keys(given).length) return this.cancel();
     this.busy(card, true);
-    this.focusLater(voice.id, ".rp-lib-cards", `[data-act=${this.open.how}]`);
+    this.next.choose(voice.id, ".rp-lib-cards", `[data-act=${this.open.how}]`);
     return this.trigger("revise", { id: voice.id, ...given });
   }
 
@@ -301,7 +302,7 @@ class Library {
     const shown = found(this.value.voices, search, pageLanguage());
     if (open && !shown.includes(open)) shown.push(open); // the card that is being edited stays
     const listed = ordered(shown, this.part("select").value, pageLanguage());
-    const kept = [this.open?.id, this.next?.id];
+    const kept = [this.open?.id, this.next.id];
     this.fill("own", this.own.of(listed.filter((voice) => !voice.shared), ({ id }) => kept.includes(id)));
     this.own.shown();
     this.fill("samples", listed.filter((voice) => voice.shared));
@@ -376,19 +377,6 @@ class Library {
     if (!focus || document.activeElement === focus.active) return;
     const same = focus.active.isConnected ? focus.active : this.cards.get(focus.id)?.node.querySelector(`[data-act=${focus.what}]`);
     same?.focus({ preventScroll: true });
-  }
-
-  // Chooses the control to focus when a change of this voice is answered. The pressed one is gone by then.
-  focusLater(id, list, controls) {
-    this.next = { id, selector: `${list} [data-id="${CSS.escape(id)}"] :is(${controls})` };
-  }
-
-  // Does nothing if something else has the focus, or if the control is not there yet.
-  focusNext() {
-    const control = this.part(this.next.selector);
-    if (!control) return;
-    this.next = null;
-    if (document.activeElement === document.body) control.focus({ preventScroll: true });
   }
 
   tick() {
