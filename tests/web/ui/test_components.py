@@ -137,3 +137,18 @@ def test_every_component_has_its_module() -> None:
     used = re.findall(r'_component\(\s*"([\w/]+)"', Path(components.__file__).read_text("utf-8"))
     listed = re.findall(r'^  "([\w/]+)": \w+,$', (STATIC / "main.js").read_text("utf-8"), re.MULTILINE)
     assert sorted(used) == sorted(listed)
+
+
+def accepted(component: str) -> set[str]:
+    """Return the types and endings of files that a component's file input offers."""
+    (types,) = re.findall(r'accept="(.*?)"', (STATIC / f"{component}.html").read_text("utf-8"))
+    return set(types.split(","))
+
+
+def test_an_iphone_offers_the_files_that_file_inputs_take() -> None:
+    """Safari on an iPhone takes `audio/*` for videos, and has one type for all endings that it does not know."""
+    (formats,) = re.findall("SOUND_FORMATS = {(.*?)}", (STATIC / "sound" / "formats.js").read_text("utf-8"))
+    endings = {f".{name}" for name in re.findall(r"(\w+):", formats)}
+    for component in ("status/checker", "new_voice/recorder"):
+        assert endings <= accepted(component), component
+    assert accepted("library/library") == {".voice", ".zip", "application/octet-stream"}
