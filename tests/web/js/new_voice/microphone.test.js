@@ -1,7 +1,7 @@
 // The microphone, and the audio session of Safari on a phone.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 
 import { Microphone } from "../../../../web/static/new_voice/capture/microphone.js";
 import { ClipPlayer } from "../../../../web/static/new_voice/clips/clip_playback.js";
@@ -45,4 +45,28 @@ test("a refused microphone leaves the session for playback", async () => {
   browser(() => Promise.reject(new Error("refused")));
   await assert.rejects(Microphone.open(() => {}, () => {}));
   assert.equal(session.type, "playback");
+});
+
+test("a microphone that stays muted, as during a call, is gone", async () => {
+  const track = { getSettings: () => ({}), stop() {}, muted: false };
+  browser(async () => ({ getAudioTracks: () => [track] }));
+  let gone = 0;
+  const microphone = await Microphone.open(() => {}, () => (gone += 1));
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const mute = (lasts) => {
+    track.muted = true;
+    track.onmute?.();
+    track.muted = lasts;
+    mock.timers.tick(1_000);
+  };
+  mute(false);
+  assert.equal(gone, 0, "it was muted for a moment");
+  mute(true);
+  assert.equal(gone, 1);
+  track.onmute?.();
+  const closed = microphone.close();
+  mock.timers.tick(1_000);
+  await closed;
+  assert.equal(gone, 1, "a closed microphone tells nothing");
+  mock.timers.reset();
 });

@@ -4,6 +4,7 @@ import { sessionForRecording } from "../../sound/audio_session.js";
 import { words } from "../../ui/words.js";
 
 const DRAIN_MS = 500; // limit for a sound system that hangs
+const MUTED_MS = 1_000; // a phone may mute the microphone for a moment
 export const EXACT = {
   echoCancellation: false,
   noiseSuppression: false,
@@ -39,7 +40,7 @@ async function captured() {
 }
 
 export class Microphone {
-  // hear(Float32Array): new samples. gone(): it was unplugged. Rejects as getUserMedia does.
+  // hear(Float32Array): new samples. gone(): it was unplugged, switched off, or taken by the system, for example for a call. Rejects as getUserMedia does.
   static async open(hear, gone) {
     const stream = await captured();
     const microphone = new Microphone(stream);
@@ -72,13 +73,14 @@ export class Microphone {
       this.tap.port.onmessage = ({ data }) => (data ? hear(data) : resolve());
     });
     this.track.onended = gone;
+    this.track.onmute = () => setTimeout(() => this.track.onmute && this.track.muted && gone(), MUTED_MS);
     this.source = this.context.createMediaStreamSource(this.stream);
     this.source.connect(this.tap);
   }
 
   // When it resolves, all samples until now have been handed to hear().
   async close() {
-    this.track.onended = null;
+    this.track.onended = this.track.onmute = null;
     if (this.tap) {
       this.tap.port.postMessage("stop");
       await Promise.race([this.drained, new Promise((resolve) => setTimeout(resolve, DRAIN_MS))]);
