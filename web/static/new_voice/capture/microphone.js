@@ -39,6 +39,16 @@ async function captured() {
   }
 }
 
+// At the device's own rate nothing is resampled. Where the rate is unknown or refused, as that of some headsets, the browser resamples.
+function contextFor(track) {
+  const { sampleRate } = track.getSettings();
+  try {
+    return new AudioContext(sampleRate ? { sampleRate } : {});
+  } catch {
+    return new AudioContext();
+  }
+}
+
 export class Microphone {
   // hear(Float32Array): new samples. gone(): it was unplugged, switched off, or taken by the system, for example for a call. Rejects as getUserMedia does.
   static async open(hear, gone) {
@@ -56,9 +66,6 @@ export class Microphone {
   constructor(stream) {
     this.stream = stream;
     this.track = stream.getAudioTracks()[0];
-    // At the device's own rate nothing is resampled; where the rate is unknown, the browser resamples.
-    const { sampleRate } = this.track.getSettings();
-    this.context = new AudioContext(sampleRate ? { sampleRate } : {});
   }
 
   get rate() {
@@ -66,6 +73,7 @@ export class Microphone {
   }
 
   async listen(hear, gone) {
+    this.context = contextFor(this.track);
     await this.context.audioWorklet.addModule(new URL("./capture_worklet.js", import.meta.url));
     await this.context.resume();
     this.tap = new AudioWorkletNode(this.context, "capture", { numberOfOutputs: 0 });
@@ -86,7 +94,7 @@ export class Microphone {
       await Promise.race([this.drained, new Promise((resolve) => setTimeout(resolve, DRAIN_MS))]);
     }
     this.track.stop();
-    await this.context.close();
+    await this.context?.close();
     sessionForRecording(false);
   }
 }
