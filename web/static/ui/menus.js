@@ -9,9 +9,13 @@ export function closeMenu(menu) {
   menu.querySelector("summary").focus();
 }
 
+// Text that is selected beyond the edge of a menu also ends in a click elsewhere.
 export function closeFromOutside() {
+  let pressed = null;
+  document.addEventListener("pointerdown", ({ target }) => (pressed = target), true);
   document.addEventListener("click", ({ target }) => {
-    for (const menu of document.querySelectorAll(MENU)) if (!menu.contains(target)) menu.open = false;
+    for (const menu of document.querySelectorAll(MENU)) if (!menu.contains(target) && !menu.contains(pressed)) menu.open = false;
+    pressed = null;
   });
 }
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { keepInPage, MENU } from "../../../../web/static/ui/menus.js";
+import { closeFromOutside, keepInPage, MENU } from "../../../../web/static/ui/menus.js";
 
 let scrolled = []; // what the page was scrolled to
 
@@ -37,4 +37,22 @@ test("a list that is wider than the page begins at its left edge", () => {
 test("other details are not moved", () => {
   assert.equal(movedBy(228, 500, { matches: "details" }), "-3px");
   assert.deepEqual(scrolled, []);
+});
+
+test("a click elsewhere closes a menu, but not text that is selected beyond its edge", () => {
+  const field = {};
+  const menu = { open: true, contains: (node) => node === field };
+  const listeners = {};
+  globalThis.document = { addEventListener: (name, listener) => (listeners[name] = listener), querySelectorAll: () => (menu.open ? [menu] : []) };
+  closeFromOutside();
+  listeners.pointerdown?.({ target: field });
+  listeners.click({ target: {} }); // released outside: browsers send it to the element that holds both
+  assert.equal(menu.open, true);
+  listeners.click({ target: {} }); // of a key
+  assert.equal(menu.open, false);
+  menu.open = true;
+  listeners.pointerdown?.({ target: {} });
+  listeners.click({ target: {} });
+  assert.equal(menu.open, false);
+  delete globalThis.document;
 });
