@@ -5,10 +5,12 @@ import { sessionForPlayback } from "../../sound/audio_session.js";
 
 const EDGE_SECONDS = 0.005; // fades, so that a cut does not click
 
-// Plays parts of files, one at a time.
+// Plays parts of files, one at a time, each in an audio context of its own: in Safari one that was interrupted, as by a call, may stay
+// silent for good.
 export class ClipPlayer {
   constructor() {
     this.node = null;
+    this.context = null;
     this.latest = {}; // { file, buffer }
   }
 
@@ -40,8 +42,8 @@ export class ClipPlayer {
     gain.gain.setTargetAtTime(1, now, EDGE_SECONDS / 3);
     gain.gain.setTargetAtTime(0, now + end - start - EDGE_SECONDS, EDGE_SECONDS / 3);
     node.onended = () => {
-      if (this.node === node) this.node = this.wish = null;
-      if (!this.wish) context.suspend();
+      if (this.node === node) this.node = this.context = this.wish = null;
+      context.close();
       done();
     };
     node.start(now, start, end - start);
@@ -60,7 +62,7 @@ export class ClipPlayer {
     this.gain.gain.cancelScheduledValues(0);
     this.gain.gain.setTargetAtTime(0, now, EDGE_SECONDS / 3);
     this.node.stop(now + EDGE_SECONDS);
-    this.node = null;
+    this.node = this.context = null;
   }
 }
 
