@@ -8,6 +8,8 @@ const FUNCTION = /\/gradio_api\/component_server/;
 const STREAM = /\/gradio_api\/queue\/data/;
 const VERSION = "X-Reprise-Page";
 const NO_SERVER = [502, 504]; // answers of a proxy whose server is gone
+const BEAT = 15_000; // ms between heartbeats of the stream
+const MISSED = 4; // heartbeats, after which the stream counts as lost: a phone that slept may not tell that its connection has ended
 const USELESS = [401, 409]; // the user has to log in again, or the page is of another version
 // Sentences about the statuses with which an event of the queue is refused.
 const REFUSALS = {
@@ -109,10 +111,19 @@ export class Transport {
     }
   }
 
-  // Returns a stream of `body` that ends the waiting events when it closes or breaks off.
+  // Returns a stream of `body` that ends the waiting events when it closes, breaks off or is silent.
   whole(body) {
     const reader = body.getReader();
+    let missed = 0; // heartbeats in a row
+    const beats = setInterval(() => {
+      missed += 1;
+      if (missed < MISSED) return;
+      clearInterval(beats);
+      this.lost();
+      reader.cancel().catch(() => {}); // ends the reading
+    }, BEAT);
     const finish = (controller) => {
+      clearInterval(beats);
       controller.enqueue(new TextEncoder().encode(ENDED));
       controller.close();
     };
@@ -120,15 +131,20 @@ export class Transport {
       pull: async (controller) => {
         try {
           const { done, value } = await reader.read();
+          missed = 0;
           if (done) finish(controller);
           else controller.enqueue(value);
         } catch (error) {
           this.notice(error);
-          if (error.name === "AbortError") controller.error(error);
-          else finish(controller);
+          if (error.name !== "AbortError") return finish(controller);
+          clearInterval(beats);
+          controller.error(error);
         }
       },
-      cancel: (reason) => reader.cancel(reason),
+      cancel: (reason) => {
+        clearInterval(beats);
+        return reader.cancel(reason);
+      },
     });
   }
 }

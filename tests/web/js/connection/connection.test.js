@@ -1,7 +1,7 @@
 // Late responses, requests while the server is gone, and detection of a lost server.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 
 import { LatestAnswers } from "../../../../web/static/connection/latest_answers.js";
 import { ServerWatch } from "../../../../web/static/connection/server_watch.js";
@@ -160,6 +160,30 @@ test("a broken or refused stream ends the events that wait for it", async () => 
   const refused = transport(refusing);
   assert.deepEqual(messages(await (await refused.made.send(STREAM)).text()), ["unexpected_error", "close_stream"]);
   assert.deepEqual([counts.lost, refused.counts.lost], [1, 1]);
+});
+
+test("a stream on which nothing arrives any more, not even heartbeats, ends the events that wait for it", async () => {
+  mock.timers.enable({ apis: ["setInterval"] });
+  const beat = new TextEncoder().encode('data: {"msg":"heartbeat"}\n\n');
+  let controller;
+  const stalled = new ReadableStream({ start: (given) => (controller = given) });
+  const { counts, made } = transport(async () => new Response(stalled));
+  const text = (await made.send(STREAM)).text();
+  const silent = async (seconds) => {
+    for (let passed = 0; passed < seconds; passed += 15) mock.timers.tick(15_000);
+    await new Promise(setImmediate);
+  };
+  for (let i = 0; i < 4; i++) {
+    await silent(45);
+    controller.enqueue(beat);
+    await new Promise(setImmediate);
+  }
+  assert.equal(counts.lost, 0);
+  await silent(60);
+  mock.timers.reset();
+  const first = await Promise.race([text, new Promise((resolve) => setTimeout(resolve, 500, "pending"))]);
+  assert.deepEqual(messages(first).slice(-3), ["heartbeat", "unexpected_error", "close_stream"]);
+  assert.equal(counts.lost, 1);
 });
 
 test("a request aborted by the page does not count as a lost server", async () => {
