@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from web.http.hosts import is_loopback
 HEAD_SECONDS = 10.0  # from the connection's start or a request's first byte to the end of its headers
 IDLE_SECONDS = 75  # between requests: longer than clients (often 5 s) and proxies (60 s) keep an idle connection
 STALLED_SECONDS = 30.0  # without progress in sending a response
+UNSENT = 1 << 17  # bytes that the system holds for a client; by default megabytes, whose progress would not be seen
 PONG_SECONDS = 600.0  # a client that reads as fast as it plays reaches a ping after the audio before it, minutes later
 LAST_SECONDS = 2.0  # for open responses, once the server is stopped; Gradio waits five seconds for all of them
 MAX_HEAD = 32 << 10  # bytes of a request line and headers
@@ -83,6 +85,7 @@ class BoundedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timeout of the first request, and enforce the connection limits."""
         super().connection_made(transport)
+        _limit_unsent(transport)
         self._waiting_since = self.loop.time()
         self._await_head()
         others = [each for each in self.connections if each is not self]  # WebSockets included
@@ -114,7 +117,7 @@ class BoundedConnection(H11Protocol):
         """Start the timeout for a client that does not read."""
         super().pause_writing()
         if self._stalled is None:
-            self._stalled = self.loop.call_later(STALLED_SECONDS, self.drop)
+            self._await_reader()
 
     def resume_writing(self) -> None:
         """Stop that timeout."""
@@ -155,6 +158,17 @@ class BoundedConnection(H11Protocol):
             self._head.cancel()
             self._head = None
 
+    def _await_reader(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        self._stalled = self.loop.call_later(STALLED_SECONDS, self._check_reader, unsent)
+
+    def _check_reader(self, unsent: int) -> None:
+        """Drop the connection of a client that has read nothing since; one that plays what it reads takes minutes."""
+        if self.transport.get_write_buffer_size() < unsent:
+            self._await_reader()
+        else:
+            self.drop()
+
     def _stop_waiting_for_reader(self) -> None:
         if self._stalled is not None:
             self._stalled.cancel()
@@ -179,6 +193,12 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 def _peer_of(connection: asyncio.Protocol) -> str:
     client: tuple[str, int] | None = getattr(connection, "client", None)
     return client[0] if client else ""
+
+
+def _limit_unsent(transport: asyncio.Transport) -> None:
+    """Limit the bytes that the system holds for a client, if it can."""
+    with contextlib.suppress(AttributeError, OSError):
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
 
 
 def _make_room(others: Sequence[asyncio.Protocol], new: BoundedConnection) -> None:

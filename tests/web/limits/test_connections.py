@@ -50,6 +50,20 @@ def connected(url: str, **options: Any) -> Iterator[socket.socket]:
         yield plain
 
 
+@contextlib.asynccontextmanager
+async def running(app: Starlette) -> AsyncIterator[int]:
+    """Run a server with these limits for the block; return its port."""
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="off"))
+    server.config.load()
+    connections.limit_connections(server)
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    await serving
+
+
 def is_closed(plain: socket.socket) -> bool:
     try:
         return plain.recv(1) == b""
@@ -97,6 +111,29 @@ def test_unread_response_is_aborted(url: str, monkeypatch: pytest.MonkeyPatch) -
             while part := plain.recv(1 << 20):
                 taken += len(part)
         assert taken < 40 * page
+
+
+def test_client_may_read_as_slowly_as_it_plays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's buffer holds minutes of audio, and the event loop is told of room when a third of it is free."""
+    monkeypatch.setattr(connections, "STALLED_SECONDS", 0.4)
+    dropped = threading.Event()
+    monkeypatch.setattr(connections.BoundedConnection, "drop", lambda _connection: dropped.set())
+    whole = Response(bytes(16 << 20))  # more than the system's buffers hold
+
+    async def read_slowly() -> None:
+        async with running(Starlette(routes=[Route("/", lambda _request: whole)])) as port:
+            loop = asyncio.get_running_loop()
+            with connected(f"http://127.0.0.1:{port}", SO_RCVBUF=1 << 17) as plain:
+                plain.setblocking(False)
+                await loop.sock_sendall(plain, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                for _ in range(100):
+                    assert await loop.sock_recv(plain, 1 << 15)
+                    await asyncio.sleep(0.02)
+                assert not dropped.is_set()
+                await asyncio.to_thread(dropped.wait, TIMEOUT)  # since nothing is read
+
+    run(read_slowly)
+    assert dropped.is_set()
 
 
 def test_long_headers_are_rejected(url: str) -> None:
