@@ -110,7 +110,8 @@ async def _refuse(response: Response, scope: Scope, receive: Receive, send: Send
     if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": 1008})
         return
-    response.headers["Connection"] = "close"  # the body was not read
+    if "expect" in Headers(scope=scope):
+        response.headers["Connection"] = "close"  # no body follows, for which the next request would be taken
     await response(scope, receive, send)
 
 

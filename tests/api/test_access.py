@@ -3,6 +3,8 @@
 import gzip
 import socket
 from collections.abc import Callable
+from contextlib import closing
+from http.client import HTTPConnection
 
 import httpx
 import pytest
@@ -138,6 +140,26 @@ def test_unauthorized_request_is_rejected_before_its_body_is_read(server: Server
     with server.key(), socket.create_connection(host.split(":"), 10) as connection:  # type: ignore[arg-type]
         connection.sendall(f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n".encode())
         assert connection.recv(100).startswith(b"HTTP/1.1 401")
+
+
+def test_refused_upload_can_be_sent_to_its_end(server: Server) -> None:
+    """Some clients read the response only then; Node's `fetch` does not find it in a closed connection."""
+    connection = HTTPConnection(server.url.removeprefix("http://"), timeout=10)
+    with closing(connection):
+        for _ in range(2):
+            connection.request("POST", "/v1/audio/transcriptions", bytes(8 << 20), REMOTE)
+            refused = connection.getresponse()
+            assert (refused.status, refused.read()[:9]) == (401, b'{"error":')
+            assert connection.sock, "the connection is kept"
+
+
+def test_refused_client_that_has_not_begun_its_body_is_disconnected(server: Server) -> None:
+    """It does not send the body any more, for which its next request would be taken."""
+    host = server.url.removeprefix("http://")
+    with socket.create_connection(host.split(":"), 10) as connection:  # type: ignore[arg-type]
+        head = "Host: voices.example.org\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n"
+        connection.sendall(f"POST /v1/audio/speech HTTP/1.1\r\n{head}".encode())
+        assert connection.makefile("rb").read().startswith(b"HTTP/1.1 401")
 
 
 def test_disconnect_within_a_body_is_not_logged_as_error(

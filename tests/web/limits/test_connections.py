@@ -7,6 +7,7 @@ import logging
 import queue
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -134,6 +135,30 @@ def test_client_may_read_as_slowly_as_it_plays(monkeypatch: pytest.MonkeyPatch) 
 
     run(read_slowly)
     assert dropped.is_set()
+
+
+def test_body_after_its_response_is_read_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refused client may send the rest of its request, but nothing without end."""
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+
+    def send_on(plain: socket.socket) -> None:
+        until = time.monotonic() + TIMEOUT
+        while time.monotonic() < until:
+            plain.sendall(b"8000\r\n" + bytes(0x8000) + b"\r\n")
+
+    def send(url: str) -> None:
+        with connected(url) as plain:
+            plain.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+            assert plain.recv(12) == b"HTTP/1.1 401"
+            with pytest.raises(ConnectionError):
+                send_on(plain)
+
+    async def refuse_and_go_on() -> None:
+        refuse = Route("/", lambda _request: Response("No.", 401), methods=["POST"])
+        async with running(Starlette(routes=[refuse])) as port:
+            await asyncio.to_thread(send, f"http://127.0.0.1:{port}")
+
+    run(refuse_and_go_on)
 
 
 def test_long_headers_are_rejected(url: str) -> None:
