@@ -23,6 +23,7 @@ BIT_RATE = 64_000  # bits per second, for mono speech
 COVER = 1_400  # maximum pixels of the longer side
 _MAX_PIXELS = 50_000_000
 _BLOCK = 1 << 16  # samples
+_NERO = 255  # maximum of chapters, and of bytes of a title, in Nero's list; QuickTime's has no limits
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ def write_audiobook(
     """
     picture = None if cover is None else _picture(cover)
     source.seek(0)
-    with soundfile.SoundFile(source) as sound, av.open(file, "w", "mp4", options={"brand": "M4B "}) as book:
+    options = {"brand": "M4B ", **({} if _fits_nero(chapters) else {"movflags": "disable_chpl"})}
+    with soundfile.SoundFile(source) as sound, av.open(file, "w", "mp4", options=options) as book:
         rate = sound.samplerate
         book.metadata.update({**tags, "title": title, "album": title, "genre": "Audiobook"})
         stream = cast(AudioStream, book.add_stream("aac", rate))
@@ -58,6 +60,11 @@ def write_audiobook(
             book.mux(stream.encode(to_frame(block, rate, place)))
             place += len(block)
         book.mux(stream.encode(None))
+
+
+def _fits_nero(chapters: Sequence[Chapter]) -> bool:
+    """Whether Nero's list holds all chapters. FFmpeg would cut it off, and some players prefer it to QuickTime's."""
+    return len(chapters) <= _NERO and all(len(chapter.title.encode()) <= _NERO for chapter in chapters)
 
 
 def _marks(chapters: Sequence[Chapter], end: float) -> list[av.container.Chapter]:
