@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ _NEARBY = 3  # pages between two with numbers
 _DIGITS = 6  # of a page number
 _TITLE_LINES = 3
 _NUMBER = re.compile(r"[\W\d]*(?:page|seite|página|s\.|p\.)?[\W\d]*", re.IGNORECASE)
+_ROMAN = re.compile(r"\W*([ivxlc]{1,8})\W*")  # of prefaces
+_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
 
 def read_pdf(path: Path) -> BookText:
@@ -46,7 +49,7 @@ def read_pdf(path: Path) -> BookText:
     if not any(character.isalpha() for page in pages for line in page for character in line):
         raise Unreadable("books.scanned")
     book = BookText(title, author)
-    _add_pages(book, _without_edges(pages), chapters)
+    _add_pages(book, _without_edges(pages, chapters), chapters)
     return book
 
 
@@ -68,19 +71,52 @@ def _chapters(reader: PdfReader) -> dict[int, list[str]]:
     return found
 
 
-def _without_edges(pages: list[list[str]]) -> list[list[str]]:
-    """Return the pages without page numbers and running heads."""
-    edges = Counter(key for lines in pages for key in {_key(line) for line in (*lines[:1], *lines[-1:])})
-    heads = {key for key, count in edges.items() if count >= max(3, _REPEATED * len(pages))}
-    pages = [_without_heads(lines, heads) for lines in pages]
+def _without_edges(pages: Sequence[list[str]], chapters: Mapping[int, Sequence[str]]) -> list[list[str]]:
+    """Return the pages without page numbers and running heads. chapters: titles of those that begin, by page."""
+    pages = _without_heads(pages, chapters)
     numbers = [{_number(line) for line in (*lines[:1], *lines[-1:])} - {None} for lines in pages]
-    return [_without_heads(_without_numbers(lines, at, numbers), heads) for at, lines in enumerate(pages)]
+    return _without_heads([_without_numbers(lines, at, numbers) for at, lines in enumerate(pages)], chapters)
 
 
-def _without_heads(lines: list[str], heads: set[str]) -> list[str]:
-    """Return the lines of a page without those at its edges that are running heads or have no words."""
-    kept = [at for at, line in enumerate(lines) if any(map(str.isalnum, line)) and _key(line) not in heads]
-    return lines[kept[0] : kept[-1] + 1] if kept else []
+def _without_heads(pages: Sequence[list[str]], chapters: Mapping[int, Sequence[str]]) -> list[list[str]]:
+    """Return the pages without lines at their edges that are running heads or have no words; titles are kept.
+
+    A running head is at the edges of many pages, such as a book's title, or of pages nearby, such as a chapter's, and
+    there more often than elsewhere, unlike the name of a speaker.
+    """
+    edges = Counter(key for lines in pages for key in {_key(line) for line in (*lines[:1], *lines[-1:])})
+    inside = Counter(_key(line) for lines in pages for line in lines[1:-1])
+    often = max(3, _REPEATED * len(pages))
+
+    def is_left_out(line: str, at: int) -> bool:
+        if not any(map(str.isalnum, line)):
+            return True
+        count = edges[_key(line)]
+        return count > inside[_key(line)] and (count >= often or _is_repeated(line, at, pages))
+
+    kept = []
+    for at, lines in enumerate(pages):
+        start, end, titles = 0, len(lines), chapters.get(at, ())
+        while start < end and is_left_out(lines[start], at) and not _is_any_title(lines[start:], titles):
+            start += 1
+        while start < end and is_left_out(lines[end - 1], at) and not _is_any_title(lines[end - 1 :], titles):
+            end -= 1
+        kept.append(lines[start:end])
+    return kept
+
+
+def _is_repeated(line: str, at: int, pages: Sequence[list[str]]) -> bool:
+    """Whether a line of words is at an edge of a page near page `at`, with the number of that page if it has one."""
+    steps = [step for step in range(-_NEARBY, _NEARBY + 1) if step and 0 <= at + step < len(pages)]
+    others = ((step, other) for step in steps for other in (*pages[at + step][:1], *pages[at + step][-1:]))
+    return any(map(str.isalpha, line)) and any(_corresponds(line, other, step) for step, other in others)
+
+
+def _corresponds(line: str, other: str, step: int) -> bool:
+    """Whether two lines are the same, but for numbers that differ like the numbers of their pages."""
+    mine, theirs = ([int(number) for number in re.findall(r"\d{1,9}", each)] for each in (line, other))
+    same = _key(line) == _key(other) and len(mine) == len(theirs)
+    return same and {after - before for before, after in zip(mine, theirs, strict=True)} <= {0, step}
 
 
 def _key(line: str) -> str:
@@ -91,6 +127,11 @@ def _key(line: str) -> str:
 
 def _number(line: str) -> int | None:
     """Return the number of a line that may be a page number, alone or with the number of pages or the next page."""
+    if found := _ROMAN.fullmatch(line):
+        return sum(
+            -one if one < following else one
+            for one, following in pairwise([*(_VALUES[letter] for letter in found[1]), 0])
+        )
     numbers = re.findall(r"\d+", line) if _NUMBER.fullmatch(line) else []
     return int(numbers[0]) if 1 <= len(numbers) <= 2 and len(numbers[0]) <= _DIGITS else None
 
@@ -146,10 +187,14 @@ def _begun(page: list[str], titles: list[str], width: int) -> dict[int, str]:
     return begun
 
 
-def _is_title(lines: list[str], title: str) -> bool:
+def _is_title(lines: Sequence[str], title: str) -> bool:
     """Whether the first line, or the first lines together, are a title, but for its number, its marks and its case."""
     wanted = _letters(title)
     return any(_letters("".join(lines[:count])) == wanted for count in range(1, len(lines) + 1))
+
+
+def _is_any_title(lines: Sequence[str], titles: Sequence[str]) -> bool:
+    return any(_is_title(lines[:_TITLE_LINES], title) for title in titles)
 
 
 def _letters(text: str) -> str:

@@ -361,6 +361,42 @@ def test_pdf_chapters_are_below_a_single_entry(tmp_path: Path) -> None:
     assert [chapter for _, chapter in texts(read(tmp_path, data))] == [None, "One", "Two"]
 
 
+WORDS = "one two three four five six seven eight nine ten eleven twelve".split()
+
+
+@pytest.mark.parametrize("head", ["{title}", "{title}  {number}", "{number}|{title}"])
+def test_pdf_running_heads_of_chapters_are_left_out(tmp_path: Path, head: str) -> None:
+    """They are on the odd pages of each chapter only. The titles themselves are kept."""
+    pages: list[list[str]] = []
+    for number, name in enumerate(WORDS, 1):
+        title = "Beginning" if number <= 6 else "Ending"
+        heads = head.format(title=title, number=number).split("|") if number % 2 else [f"{number}"]
+        first = [title] if number in (1, 7) else heads
+        pages.append([*first, f"Page {name} has this line, which goes on over", f"the whole page, number {name}."])
+    book = read(tmp_path, pdf(pages, {"Beginning": 0, "Ending": 6}))
+    paragraphs = [(" ".join(lines[-2:]), None) for lines in pages]
+    assert texts(book) == [
+        ("Beginning", "Beginning"), *paragraphs[:6], ("Ending", "Ending"), *paragraphs[6:],
+    ]  # fmt: skip
+
+
+def test_pdf_names_of_speakers_at_edges_are_kept(tmp_path: Path) -> None:
+    pages = [[f"Word {name}.", "HAMLET", f"Line {name}.", "HAMLET", f"More {name}."] for name in WORDS]
+    for at in range(3, 8):
+        pages[at] = ["HAMLET", *pages[at]]
+    text = " ".join(text for text, _ in texts(read(tmp_path, pdf(pages))))
+    assert text.count("HAMLET") == 29
+
+
+def test_pdf_roman_numbers_of_a_preface_are_left_out(tmp_path: Path) -> None:
+    numbers = ("vii", "viii", "- ix -", "x", "xi")
+    pages = [[f"This is page {name} of the preface."] for name in WORDS[:5]]
+    text = "c " + " ".join(lines[0] for lines in pages)
+    pages = [[*lines, number] for lines, number in zip(pages, numbers, strict=True)]
+    pages[0] = ["c", *pages[0]]
+    assert " ".join(text for text, _ in texts(read(tmp_path, pdf(pages)))) == text
+
+
 @pytest.mark.parametrize("style", ["{}", "- {} -", "Page {}.", "{} / 300"])
 def test_pdf_numbers_that_are_text_are_kept(tmp_path: Path, style: str) -> None:
     """Page numbers go with those of the pages nearby; a year at the edge of a page does not."""
