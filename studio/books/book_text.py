@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from unicodedata import normalize
+from urllib.parse import unquote
 
 import regex
 
@@ -62,7 +65,7 @@ def shortened(title: str) -> str:
 
 
 class Archive:
-    """A ZIP file with limits on the size of the parts that are read."""
+    """A ZIP file with limits on the size of the parts that are read. names: of all parts, with slashes."""
 
     def __init__(self, path: Path) -> None:
         """Raises Unreadable for a file that is not an archive, or has too many files."""
@@ -70,15 +73,26 @@ class Archive:
             self._zip = zipfile.ZipFile(path)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             raise Unreadable("books.damaged") from error
-        self.names = set(self._zip.namelist())
-        self._left = MAX_ARCHIVE
         if len(self._zip.infolist()) > MAX_FILES:
             raise Unreadable("books.too_large")
+        self._parts = {part.filename.replace("\\", "/"): part for part in self._zip.infolist()}
+        self.names = self._parts.keys()
+        self._plain = {_plain(name): name for name in self.names}
+        self._left = MAX_ARCHIVE
+
+    def name_of(self, path: str) -> str:
+        """Return the name of the part that a path in a link means; the path itself if there is none.
+
+        Names that differ in encoding, Unicode form or case are those of archives that were packed anew.
+        """
+        path = posixpath.normpath(path).lstrip("/")
+        exact = (each for each in (unquote(path), path) if each in self.names)
+        return next(exact, self._plain.get(_plain(path), path))
 
     def read(self, name: str) -> bytes:
         """Read a part. Raises Unreadable if it is missing, encrypted, damaged or too large."""
         try:
-            part = self._zip.getinfo(name)
+            part = self._parts[name]
             if part.flag_bits & 1:
                 raise Unreadable("books.encrypted")
             with self._zip.open(part) as file:
@@ -102,6 +116,10 @@ class Archive:
             raise Unreadable("books.too_large")
         if any(part.flag_bits & 1 for part in self._zip.infolist()):
             raise Unreadable("books.encrypted")
+
+
+def _plain(path: str) -> str:
+    return normalize("NFC", unquote(path)).casefold()
 
 
 def paragraphs_of(lines: Iterator[str], width: int) -> Iterator[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from html.entities import html5
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag
@@ -35,10 +36,12 @@ _RAISED = str.maketrans("0123456789+-\u2212", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻
 _HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _ALL_HEADINGS = frozenset("h1 h2 h3 h4 h5 h6".split())
 _HEADINGS = frozenset({"h1", "h2"})
+_NO_DOCUMENTS = ("image/", "audio/", "video/", "application/pdf")  # which a spine should not have
 _ROLE = "{http://www.idpf.org/2007/opf}role"
 _LEVELS = 2  # of the table of contents, that begin chapters
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 _ENCODING = re.compile(rb"""^\s*<\?xml[^>]*encoding=["']([A-Za-z0-9_.\-]{1,40})["']""")
+_ENTITY = re.compile(rb"&(?!\0|#|(?:amp|lt|gt|quot|apos);)([A-Za-z][A-Za-z0-9]{0,40};)?")
 _PARSER: Any = etree.XMLParser(recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 
 
@@ -63,37 +66,59 @@ def read_epub(path: Path) -> BookText:
     package = _package_path(archive)
     root = _xml(archive.read(package))
     book = BookText(_first(root, "title"), _authors(root))
-    items = {item.get("id"): item for item in _named(root, "item")}
-    spine = [items[ref.get("idref")] for ref in _named(root, "itemref") if ref.get("idref") in items]
-    places = [_target(package, item.get("href") or "") for item in spine]
-    places = [place for place in places if place in archive.names]
+    titles = _contents(archive, package, _named(root, "item"))
+    places = _documents(archive, package, root, titles)
     if not places:
         raise Unreadable("books.damaged")
-    if _encrypted(archive) & set(places):
+    if not _encrypted(archive).isdisjoint(places):
         raise Unreadable("books.encrypted")
-    titles = _contents(archive, package, items)
-    for place in dict.fromkeys(places):
-        _read_document(archive.read(place), titles.get(place, {}), book)
+    waiting: Titles = {}  # of documents without text, such as pictures
+    for place in places:
+        begun = titles.get(place) or waiting
+        waiting = {} if _read_document(archive.read(place), begun, book) else begun
     book.cover = _cover(archive, package, root)
     return book
 
 
 def _package_path(archive: Archive) -> str:
-    for file in _named(_xml(archive.read("META-INF/container.xml")), "rootfile"):
-        path = str(file.get("full-path") or "")
+    """Return the package that the container names, or else any, as if the book's folder was packed with its name."""
+    paths = []
+    with suppress(Unreadable):
+        container = _xml(archive.read("META-INF/container.xml"))
+        paths = [archive.name_of(file.get("full-path") or "") for file in _named(container, "rootfile")]
+    paths += sorted(name for name in archive.names if name.endswith(".opf") and not name.startswith("__MACOSX/"))
+    for path in paths:
         if path in archive.names:
             return path
     raise Unreadable("books.damaged")
 
 
+def _documents(archive: Archive, package: str, root: Any, titles: Collection[str]) -> list[str]:
+    """Return the documents of the spine, without those outside of the reading order that the contents do not name."""
+    items = {item.get("id"): item for item in _named(root, "item")}
+    found: dict[str, bool] = {}  # whether it is in the reading order
+    for ref in _named(root, "itemref"):
+        item = items.get(ref.get("idref"))
+        place = "" if item is None else _target(archive, package, item.get("href") or "")
+        if item is not None and place in archive.names and not (item.get("media-type") or "").startswith(_NO_DOCUMENTS):
+            found.setdefault(place, ref.get("linear") != "no" or place in titles)
+    return [place for place, is_read in found.items() if is_read] or [*found]
+
+
 def _xml(data: bytes) -> Any:
     try:
-        root = etree.fromstring(data, _PARSER)
+        root = etree.fromstring(_ENTITY.sub(_reference, data), _PARSER)
     except (etree.XMLSyntaxError, ValueError) as error:
         raise Unreadable("books.damaged") from error
     if root is None:
         raise Unreadable("books.damaged")
     return root
+
+
+def _reference(found: re.Match[bytes]) -> bytes:
+    """Return an entity of HTML, which XML does not know, as references to characters, and another "&" as one."""
+    characters = html5.get((found[1] or b"").decode())
+    return characters.encode("ascii", "xmlcharrefreplace") if characters else b"&amp;" + (found[1] or b"")
 
 
 def _named(root: Any, name: str) -> list[Any]:
@@ -102,7 +127,8 @@ def _named(root: Any, name: str) -> list[Any]:
 
 
 def _first(root: Any, name: str) -> str:
-    return next((" ".join("".join(each.itertext()).split()) for each in _named(root, name)), "")
+    texts = (" ".join("".join(each.itertext()).split()) for each in _named(root, name))
+    return next(filter(None, texts), "")
 
 
 def _authors(root: Any) -> str:
@@ -123,12 +149,12 @@ def _cover(archive: Archive, package: str, root: Any) -> bytes:
     newer = [item for item in items if "cover-image" in (item.get("properties") or "").split()]  # EPUB 3
     for item in newer or [item for item in items if item.get("id") in ids]:
         with suppress(Unreadable):
-            return archive.read(_target(package, item.get("href") or ""))
+            return archive.read(_target(archive, package, item.get("href") or ""))
     return b""
 
 
-def _target(base: str, href: str) -> str:
-    return posixpath.normpath(posixpath.join(posixpath.dirname(base), unquote(urldefrag(href)[0])))
+def _target(archive: Archive, base: str, href: str) -> str:
+    return archive.name_of(posixpath.join(posixpath.dirname(base), urldefrag(href)[0]))
 
 
 def _encrypted(archive: Archive) -> set[str]:
@@ -136,31 +162,30 @@ def _encrypted(archive: Archive) -> set[str]:
     if "META-INF/encryption.xml" not in archive.names:
         return set()
     references = _named(_xml(archive.read("META-INF/encryption.xml")), "CipherReference")
-    return {posixpath.normpath(unquote(each.get("URI") or "")) for each in references}
+    return {archive.name_of(each.get("URI") or "") for each in references}
 
 
-def _contents(archive: Archive, package: str, items: dict[Any, Any]) -> dict[str, Titles]:
+def _contents(archive: Archive, package: str, items: Iterable[Any]) -> dict[str, Titles]:
     """Return the titles in the table of contents by document: those of an EPUB 3, else those of an EPUB 2."""
     newer: dict[str, Titles] = {}
     older: dict[str, Titles] = {}
-    for item in items.values():
-        place = _target(package, item.get("href") or "")
-        if place not in archive.names:
-            continue
-        if "nav" in (item.get("properties") or "").split():
-            _add_titles(newer, place, _links(_html(archive.read(place))))
-        elif item.get("media-type") == "application/x-dtbncx+xml":
-            _add_titles(older, place, _points(_xml(archive.read(place))))
+    for item in items:
+        place = _target(archive, package, item.get("href") or "")
+        with suppress(Unreadable):
+            if "nav" in (item.get("properties") or "").split():
+                _add_titles(newer, archive, place, _links(_html(archive.read(place))))
+            elif item.get("media-type") == "application/x-dtbncx+xml" or place.endswith(".ncx"):
+                _add_titles(older, archive, place, _points(_xml(archive.read(place))))
     return newer or older
 
 
-def _add_titles(titles: dict[str, Titles], place: str, entries: Iterator[Entry]) -> None:
+def _add_titles(titles: dict[str, Titles], archive: Archive, place: str, entries: Iterator[Entry]) -> None:
     """Add the entries of the first levels, and the first of each document."""
     levels: dict[str, int] = {}
     for level, href, title in entries:
         if not title:
             continue
-        document = _target(place, href)
+        document = _target(archive, place, href)
         if level <= max(_LEVELS, levels.setdefault(document, level)):
             titles.setdefault(document, {}).setdefault(unquote(urldefrag(href)[1]), title)
 
@@ -171,7 +196,8 @@ def _links(root: Any) -> Iterator[Entry]:
     named = [each for each in lists if "toc" in (each.get("epub:type") or "").split() or each.get("role") == "doc-toc"]
     for link in (named or lists or [root])[0].iter("a"):
         level = sum(1 for _ in link.iterancestors("ol", "ul"))
-        yield level, link.get("href") or "", " ".join(link.text_content().split())
+        link.tail = None
+        yield level, link.get("href") or "", " ".join(block.text for block in _blocks(link))
 
 
 def _points(root: Any) -> Iterator[Entry]:
@@ -200,8 +226,11 @@ def _encoding(data: bytes) -> str:
     return found[1].decode() if found else "utf-8-sig"
 
 
-def _read_document(data: bytes, titles: Titles, book: BookText) -> None:
-    """Add the blocks of a document. Its titles in the contents begin chapters; without any, its headings do."""
+def _read_document(data: bytes, titles: Titles, book: BookText) -> bool:
+    """Add the blocks of a document, and return whether there are any.
+
+    Its titles in the contents begin chapters; without any, its headings do.
+    """
     blocks = _blocks(_html(data))
     known = {id for block in blocks for id in block.ids}
     starts: Titles = {}
@@ -213,6 +242,7 @@ def _read_document(data: bytes, titles: Titles, book: BookText) -> None:
         if not starts and block.tag in _HEADINGS:
             chapter = block.text
         book.add(block.text, chapter)
+    return bool(blocks)
 
 
 def _is_left_out(element: Any, tag: str) -> bool:
