@@ -23,17 +23,22 @@ _BLOCKS = frozenset(
     " header hr li main ol p pre section table tbody td tfoot th thead tr ul".split()
 )
 _LEFT_OUT = frozenset("script style head nav svg math audio video object iframe rt rp noscript template".split())
-# Page numbers and marks of notes: values of epub:type and roles, without hyphens. As classes, where they may also style
-# other text, they only count if the text is `_MARK`.
-_MARKS = frozenset("noteref pagebreak docnoteref docpagebreak pagenum pageno pagenumber fnanchor footnoteref".split())
+# Page numbers, marks of notes, and links back from notes: values of epub:type and roles, without hyphens. As classes,
+# where they may also style other text, they only count if the text is `_MARK`.
+_MARKS = frozenset(
+    "noteref pagebreak backlink docnoteref docpagebreak docbacklink pagenum pageno pagenumber fnanchor"
+    " footnoteref".split()
+)
 _NOTES = frozenset("footnote endnote rearnote docfootnote docendnote".split())  # which readers show on demand
 _MARK = re.compile(
     r"[\[({]?(?:p(?:age|g|p)?\.?\s?)?(?:\d{1,4}|[ivxlcdm]{1,8}|[a-z]|[*†‡§]{1,3})?[\])}]?", re.IGNORECASE
 )  # [Pg 5], xii, [A]
 _NOTE = re.compile(r"[\[(]?(?:\d{1,3}|[*†‡§]{1,3})[\])]?")
+_NOTE_IN_BRACKETS = re.compile(rf"(?=\[){_NOTE.pattern}")
 _EXPONENT = re.compile(r"[+\-\u2212]?\d{1,4}")
 _RAISED = str.maketrans("0123456789+-\u2212", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_FIRST_IDEOGRAPH = "\u3400"
 _ALL_HEADINGS = frozenset("h1 h2 h3 h4 h5 h6".split())
 _HEADINGS = frozenset({"h1", "h2"})
 _NO_DOCUMENTS = ("image/", "audio/", "video/", "application/pdf")  # which a spine should not have
@@ -41,6 +46,16 @@ _ROLE = "{http://www.idpf.org/2007/opf}role"
 _LEVELS = 2  # of the table of contents, that begin chapters
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 _ENCODING = re.compile(rb"""^\s*<\?xml[^>]*encoding=["']([A-Za-z0-9_.\-]{1,40})["']""")
+_CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s*=\s*["']?([A-Za-z0-9_.\-]{1,40})""", re.IGNORECASE)
+_EXTENDED = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+}
 _ENTITY = re.compile(rb"&(?!\0|#|(?:amp|lt|gt|quot|apos);)([A-Za-z][A-Za-z0-9]{0,40};)?")
 _PARSER: Any = etree.XMLParser(recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 
@@ -220,10 +235,12 @@ def _html(data: bytes) -> Any:
 
 
 def _encoding(data: bytes) -> str:
+    """Return the encoding of a document as browsers understand it: names of some mean encodings that extend them."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    found = _ENCODING.match(data[:200])
-    return found[1].decode() if found else "utf-8-sig"
+    found = _ENCODING.match(data[:200]) or _CHARSET.search(data[:2000])
+    name = codecs.lookup(found[1].decode()).name if found else "utf-8"
+    return "utf-8-sig" if name.startswith(("utf-16", "utf-32", "utf-8")) else _EXTENDED.get(name, name)
 
 
 def _read_document(data: bytes, titles: Titles, book: BookText) -> bool:
@@ -247,15 +264,25 @@ def _read_document(data: bytes, titles: Titles, book: BookText) -> bool:
 
 def _is_left_out(element: Any, tag: str) -> bool:
     """Whether an element's text is not read: not shown, of another kind, a page number, or a note or its mark."""
-    if tag in _LEFT_OUT or element.get("hidden") is not None or _HIDDEN.search(element.get("style") or ""):
+    if tag in _LEFT_OUT or _is_hidden(element):
         return True
     kinds = _values(element, "epub:type") | _values(element, "role")
     if not kinds.isdisjoint(_MARKS if tag != "aside" else _MARKS | _NOTES):
         return True
     if not _values(element, "class").isdisjoint(_MARKS) and tag not in _ALL_HEADINGS:
         return _MARK.fullmatch(_text(element)) is not None
+    if tag == "a" and "#" in (element.get("href") or ""):
+        return _NOTE_IN_BRACKETS.fullmatch(_text(element)) is not None
     linked = tag == "sup" and (element.find("a") is not None or element.getparent().tag == "a")
     return linked and _NOTE.fullmatch(_text(element)) is not None
+
+
+def _is_hidden(element: Any) -> bool:
+    """Whether an element is hidden, or, without a label in its place, is not for speech."""
+    if element.get("hidden") is not None or _HIDDEN.search(element.get("style") or ""):
+        return True
+    parent = element.getparent()
+    return element.get("aria-hidden") == "true" and (parent is None or parent.get("aria-label") is None)
 
 
 def _values(element: Any, attribute: str) -> set[str]:
@@ -266,11 +293,12 @@ def _text(element: Any) -> str:
     return "".join(element.itertext()).strip()
 
 
-def _initial(picture: Any) -> str:
-    """Return the letter that a picture shows at the beginning of a word; "" for other pictures."""
+def _letter(picture: Any) -> str:
+    """Return the letter that a picture shows: an initial, or a character that is missing in fonts; "" for others."""
     letter, parent = (picture.get("alt") or "").strip(), picture.getparent()
     following = parent.tail if parent.tag == "span" and not picture.tail else picture.tail
-    return letter if len(letter) == 1 and letter.isalpha() and (following or "")[:1].isalpha() else ""
+    is_letter = len(letter) == 1 and letter.isalpha()
+    return letter if is_letter and (letter >= _FIRST_IDEOGRAPH or (following or "")[:1].isalpha()) else ""
 
 
 def _raised(element: Any) -> str:
@@ -303,7 +331,7 @@ def _blocks(root: Any) -> list[_Block]:
             if not skipped and event == "comment":
                 parts.append(element.tail or "")
             continue
-        tag = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+        tag = element.tag.rpartition("}")[2].rpartition(":")[2] if isinstance(element.tag, str) else ""
         left_out = _is_left_out(element, tag)
         if event == "start":
             if tag in _BLOCKS and not skipped and not left_out:
@@ -313,7 +341,7 @@ def _blocks(root: Any) -> list[_Block]:
             skipped += left_out
             if skipped:
                 continue
-            parts.append(" " if tag == "br" else _initial(element) if tag == "img" else "")
+            parts.append(" " if tag == "br" else _letter(element) if tag == "img" else "")
             parts.append(_raised(element) if tag == "sup" else element.text or "")
         else:
             if not skipped and tag in _BLOCKS:

@@ -82,6 +82,19 @@ def test_notes_that_readers_show_on_demand_are_not_read(tmp_path: Path) -> None:
     assert texts(read(tmp_path, epub([page]))) == [("So quiet.", None), ("A box.", None), ("Still.", None)]
 
 
+def test_links_to_notes_and_back_are_not_read(tmp_path: Path) -> None:
+    page = """<p>So quiet<a href="notes.xhtml#n1">[1]</a><a href="#n2">[*]</a>, see <a href="http://x.org/">[2]</a> and
+      <a href="#c">Chapter 3</a>.</p><p><a href="#r1">[1]</a> A note. <a role="doc-backlink" href="#r1">Back</a></p>"""
+    assert texts(read(tmp_path, epub([page]))) == [("So quiet, see [2] and Chapter 3.", None), ("A note.", None)]
+
+
+def test_text_that_is_not_for_speech_is_not_read(tmp_path: Path) -> None:
+    page = """<p aria-hidden="true">11</p><h1><span class="sr-only">Chapter 11, </span>Late</h1>
+      <p><span aria-label="Once"><span aria-hidden="true">Once</span></span> <span aria-hidden="false">upon</span> a</p>
+      <svg:svg><svg:text>No</svg:text></svg:svg>"""
+    assert [text for text, _ in texts(read(tmp_path, epub([page])))] == ["Chapter 11, Late", "Once upon a"]
+
+
 def test_items_of_ordered_lists_have_their_numbers(tmp_path: Path) -> None:
     page = """<ol><li>One<ul><li>A</li></ul></li><li><p>Two.</p><p>More of it.</p></li><li></li><li value="7">Seven</li>
       <li>8. Eight</li><li>2 eggs</li><li>1.5 pounds</li><li>(11) More</li></ol><p>Text.</p>
@@ -92,11 +105,14 @@ def test_items_of_ordered_lists_have_their_numbers(tmp_path: Path) -> None:
     assert [text for text, _ in texts(read(tmp_path, epub([page])))] == f"{items}|{others}".split("|")
 
 
-def test_pictures_of_initials_are_letters(tmp_path: Path) -> None:
+def test_pictures_of_letters_are_letters(tmp_path: Path) -> None:
+    """Initials, and ideographs that fonts do not have."""
     page = """<p><img alt="O" src="o.png"/>nce <img alt="A" src="a.png"/> upon</p>
       <p><span class="initial"><img alt=" T " src="t.png"/></span>here. <img alt="A cat" src="c.png"/>end.</p>
-      <div><img alt="W" src="w.png"/></div><p>When.</p>"""
-    assert texts(read(tmp_path, epub([page]))) == [("Once upon", None), ("There. end.", None), ("When.", None)]
+      <div><img alt="W" src="w.png"/></div><p>When.</p>
+      <p><ruby><rb><img alt="喰" src="k.png"/></rb><rt>く</rt></ruby>い殺され<img alt="蝟" src="h.png"/>、</p>"""
+    read_as = ["Once upon", "There. end.", "When.", "喰い殺され蝟、"]
+    assert [text for text, _ in texts(read(tmp_path, epub([page])))] == read_as
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-8", "iso-8859-1"])
@@ -107,6 +123,28 @@ def test_epub_documents_in_any_encoding(tmp_path: Path, encoding: str) -> None:
     files: dict[str, Any] = {"OEBPS/part 0.xhtml": (mark + page).encode(encoding)}
     book = read(tmp_path, epub([""], **files))
     assert texts(book) == [("Élan, café", None)]
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding", "text"),
+    [
+        ('<?xml version="1.0" encoding="iso-8859-1"?><html>', "cp1252", "“It’s” – Élan…"),
+        (
+            '<html><head><meta http-equiv="Content-Type" content="text/html; charset=Shift_JIS"/></head>',
+            "cp932",
+            "髙い①",
+        ),
+        ('<?xml version="1.0" encoding="gb2312"?><html>', "gb18030", "镕"),
+        ('<html><head><meta charset="windows-1251"/></head>', "cp1251", "Да"),
+        ('<?xml version="1.0" encoding="utf-16"?><html>', "utf-8", "Élan"),
+        ('<?xml version="1.0" encoding="none-such"?><html>', "utf-8", "Élan"),
+    ],
+)
+def test_epub_documents_in_encodings_as_browsers_understand_them(
+    tmp_path: Path, head: str, encoding: str, text: str
+) -> None:
+    files: dict[str, Any] = {"OEBPS/part 0.xhtml": f"{head}<body><p>{text}</p></body></html>".encode(encoding)}
+    assert texts(read(tmp_path, epub([""], **files))) == [(text, None)]
 
 
 def test_titles_have_only_characters(tmp_path: Path) -> None:
