@@ -38,6 +38,7 @@ _NOTE_IN_BRACKETS = re.compile(rf"(?=\[){_NOTE.pattern}")
 _EXPONENT = re.compile(r"[+\-\u2212]?\d{1,4}")
 _RAISED = str.maketrans("0123456789+-\u2212", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_BREAK = "***"  # the text of a rule between two scenes
 _FIRST_IDEOGRAPH = "\u3400"
 _ALL_HEADINGS = frozenset("h1 h2 h3 h4 h5 h6".split())
 _HEADINGS = frozenset({"h1", "h2"})
@@ -336,6 +337,8 @@ def _blocks(root: Any) -> list[_Block]:
         if event == "start":
             if tag in _BLOCKS and not skipped and not left_out:
                 close(tag if tag not in ("div", "section", "body") else "p")
+                if tag == "hr":
+                    done.append(_Block(tag, _BREAK, []))
             numbers.start(tag, element)
             ids += filter(None, [element.get("id"), element.get("name") if tag == "a" else None])
             skipped += left_out

@@ -18,7 +18,14 @@ from engine.text.tags import is_speakable
 from storage.scripts.limits import MAX_CHAPTER
 from studio.script.cards import Script, cards_of
 from studio.script.formats.dialogue import find_speakers, split_by_speaker
-from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE, Document, Paragraph
+from studio.script.formats.document import (
+    HEADING_PAUSE,
+    PARAGRAPH_PAUSE,
+    SECTION_PAUSE,
+    Document,
+    Paragraph,
+    is_break,
+)
 from studio.script.formats.printed_play import with_colons
 
 BookKind = Literal["epub", "docx", "pdf"]
@@ -108,16 +115,36 @@ def _key(answer: dict[str, Any]) -> str:
 
 
 def _paragraphs(blocks: list[dict[str, Any]]) -> Iterator[Paragraph]:
-    """Yield the paragraphs, with longer pauses before a chapter and after its heading, and a dialogue's by speaker."""
+    """Yield the paragraphs, with longer pauses between scenes, before a chapter and after its heading, and a
+    dialogue's by speaker.
+    """
+    blocks = _without_breaks(blocks)
     texts = with_colons([line for block in blocks for line in (str(block["text"]), "")])[::2]
     speeches = (line for block, text in zip(blocks, texts, strict=True) if not block["chapter"] for line in (text, ""))
     speakers = find_speakers(speeches, throughout=True)
     for number, (block, text) in enumerate(zip(blocks, texts, strict=True)):
         chapter = block["chapter"]
-        following = blocks[number + 1]["chapter"] if number + 1 < len(blocks) else None
+        ends_section = block["ends_scene"] or (number + 1 < len(blocks) and blocks[number + 1]["chapter"])
         pause = HEADING_PAUSE if chapter and len(text) <= MAX_CHAPTER else PARAGRAPH_PAUSE
         (part,) = split_by_speaker([text], frozenset() if chapter else speakers)
-        yield Paragraph(" ".join(part.lines), SECTION_PAUSE if following else pause, part.speaker, chapter=chapter)
+        yield Paragraph(" ".join(part.lines), SECTION_PAUSE if ends_section else pause, part.speaker, chapter=chapter)
+
+
+def _without_breaks(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the blocks without separators such as "* * *"; ends_scene: whether there was one after a block.
+
+    A chapter that begins with a separator begins with the block after it.
+    """
+    kept: list[dict[str, Any]] = []
+    chapter = None
+    for block in blocks:
+        chapter = block["chapter"] or chapter
+        if not is_break(block["text"]):
+            kept.append({"text": block["text"], "chapter": chapter, "ends_scene": False})
+            chapter = None
+        elif kept:
+            kept[-1]["ends_scene"] = True
+    return kept
 
 
 def _has_words(paragraphs: list[Paragraph]) -> bool:

@@ -10,7 +10,8 @@ PARAGRAPH_PAUSE = 0.6
 HEADING_PAUSE = 0.8
 SECTION_PAUSE = 1.2
 
-_BREAK_MARKS = frozenset("*-_=~#•·+")  # at least three alone on a line, as between two scenes
+_ORNAMENTS = frozenset("*#＊∗⁂※◇◆○●☆★□■△▲▽▼❦❧☙✦✧✽❖§")  # alone on a line, as between two scenes
+_BREAK_MARKS = _ORNAMENTS | frozenset("-_=~•·+—–―─")  # at least three of them
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Document:
 def is_break(line: str) -> bool:
     """Return whether a line is only a separator between the lines above and below it."""
     marks = "".join(line.split())
-    return len(marks) >= 3 and _BREAK_MARKS.issuperset(marks)
+    return bool(marks) and (_ORNAMENTS if len(marks) < 3 else _BREAK_MARKS).issuperset(marks)
 
 
 def too_many_cards() -> InvalidText:

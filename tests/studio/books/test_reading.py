@@ -507,6 +507,26 @@ def test_chapters_pause_longer_and_long_books_are_split(tmp_path: Path) -> None:
             extracted(tmp_path, title="B", blocks=wordless)
 
 
+@pytest.mark.parametrize("separator", ["* * *", "*", "#", "⁂", "＊　＊　＊", "◇", "~ • ~", "———"])
+def test_separators_of_scenes_are_pauses(tmp_path: Path, separator: str) -> None:
+    lines = [(separator, "One"), ("One.", None), (separator, None), ("Two.", None), ("“…”", None), (separator, "Two")]
+    blocks = [{"text": text, "chapter": chapter} for text, chapter in [*lines, ("Three.", None), (separator, None)]]
+    (script,) = extracted(tmp_path, title="B", blocks=blocks).scripts
+    assert [(card.text, card.pause, card.chapter) for card in script.cards] == [
+        ("One.", SECTION_PAUSE, "One"), ("Two. “…”", SECTION_PAUSE, None), ("Three.", SECTION_PAUSE, "Two"),
+    ]  # fmt: skip
+
+
+def test_rules_between_scenes_of_an_epub_are_separators(tmp_path: Path) -> None:
+    page = '<hr/><p id="x">One.</p><hr class="break"/><p>Two.</p><hr hidden=""/><p>Three.</p>'
+    path = tmp_path / "book.epub"
+    path.write_bytes(epub([page], ["A"]))
+    cards = read_book(path, "epub").scripts[0].cards
+    assert [(card.text, card.pause, card.chapter) for card in cards] == [
+        ("One.", SECTION_PAUSE, "A"), ("Two.", PARAGRAPH_PAUSE, None), ("Three.", PARAGRAPH_PAUSE, None),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("style", ["{}: {}", "{} (aside): {}", "{}. {}"])
 def test_speakers_of_a_play(tmp_path: Path, style: str) -> None:
     said = [("ANNA", "Hello."), ("BEN", "Hi."), ("ANNA", "Well?"), ("BEN", "Well.")]
@@ -529,7 +549,7 @@ def test_remarks_of_a_book_are_text(tmp_path: Path) -> None:
 
 
 def test_ornament_after_the_last_full_part_is_left_out(tmp_path: Path) -> None:
-    blocks = [{"text": text, "chapter": None} for text in ("One.", "Two.", "* * *")]
+    blocks = [{"text": text, "chapter": None} for text in ("One.", "Two.", "…")]
     with mock.patch.object(reading, "MAX_PARAGRAPHS", 2):
         (script,) = extracted(tmp_path, title="B", blocks=blocks).scripts
     assert [card.text for card in script.cards] == ["One.", "Two."]

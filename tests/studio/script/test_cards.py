@@ -74,6 +74,14 @@ def test_paragraphs_and_scene_breaks_have_longer_pauses() -> None:
     ]
 
 
+@pytest.mark.parametrize("separator", ["＊　＊　＊", "◇", "☆★☆", "⁂", "*", "#", "~*~", "———"])
+def test_ornaments_alone_on_a_line_are_scene_breaks(separator: str) -> None:
+    for name in ("story.txt", "story.md") if separator not in "*#" else ("story.txt",):  # which are marks of Markdown
+        script = parse(f"One.\n\n{separator}\n\nTwo.", name)
+        pauses = [(card.text, card.pause) for card in script.cards]
+        assert pauses == [("One.", SECTION_PAUSE), ("Two.", PARAGRAPH_PAUSE)]
+
+
 def test_wrapped_lines_are_one_paragraph() -> None:
     wrapped = "This letter was wrapped by a program that breaks lines at\nsome column, which nobody wants to hear."
     assert texts(parse(wrapped, "letter.txt")) == [wrapped.replace("\n", " ")]
