@@ -20,6 +20,7 @@ MAX_ARCHIVE = 256 << 20  # bytes of all files that are read
 MAX_FILES = 20_000  # in an archive
 MAX_TEXT = 5_000_000  # characters
 HEADING_WIDTH = 0.6  # of a full line: shorter lines may be headings
+_ORNAMENT = regex.compile(r"(?:[*#~_•·※§\-–—\s]|[^\p{L}\p{M}\p{N}\p{P}])+")  # a line between two scenes
 _NO_CHARACTER = regex.compile(r"[\p{Cs}\p{Co}\p{Noncharacter_Code_Point}\ufeff]|[^\P{Cc}\s]")
 
 
@@ -127,17 +128,22 @@ def paragraphs_of(lines: Iterator[str], width: int) -> Iterator[str]:
     group: list[str] = []
     for line in lines:
         text = line.strip()
-        if group and text[:1].isupper() and len(group[-1]) < HEADING_WIDTH * width:
+        if group and (_begins(text, group[-1], width) or _ORNAMENT.fullmatch(text)):
             yield _joined(group)
             group = []
         if text:
             group.append(text)
         ends = text.endswith((".", "!", "?", "…", '"', "”", "»", "’", ":", "。", "！", "？", "」"))
-        if group and (not text or (ends and len(text) < 0.8 * width)):
+        if group and (not text or (ends and len(text) < 0.8 * width) or _ORNAMENT.fullmatch(text)):
             yield _joined(group)
             group = []
     if group:
         yield _joined(group)
+
+
+def _begins(text: str, before: str, width: int) -> bool:
+    """Whether a line begins a paragraph after a short one."""
+    return text[:1].isupper() and len(before) < HEADING_WIDTH * width
 
 
 def _joined(lines: list[str]) -> str:

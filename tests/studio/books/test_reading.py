@@ -362,6 +362,12 @@ def test_lines_are_joined_like_those_of_texts(lines: tuple[str, ...], paragraph:
     assert list(paragraphs_of(iter(lines), width=12)) == [paragraph]
 
 
+def test_lines_of_ornaments_are_paragraphs() -> None:
+    lines = ["The end of a scene in", "a full line of text.", "* * *", "a new", "scene", "◇", "Another", "“", "—end—"]
+    paragraphs = ["The end of a scene in a full line of text.", "* * *", "a new scene", "◇", "Another “ —end—"]
+    assert list(paragraphs_of(iter(lines), width=20)) == paragraphs
+
+
 def test_pdf_chapters_begin_at_their_titles(tmp_path: Path) -> None:
     pages = [
         [
