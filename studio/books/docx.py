@@ -19,10 +19,13 @@ from docx.oxml.ns import qn
 from docx.text.paragraph import Paragraph
 from lxml.etree import LxmlError
 
-from studio.books.book_text import Archive, BookText, Unreadable
+from studio.books.book_text import Archive, BookText, Unreadable, raised
 
+_CONTENTS = re.compile(r"(?i)(?:toc|contents) ?(?:[1-9]|heading)")  # styles of a table of contents
 _CHAPTER = re.compile(r"(?i)(?:heading|überschrift|titre|título|encabezado|見出し|标题)\s*1|title")
-_PARAGRAPH, _TABLE, _ROW, _CELL, _TEXT, _CONTROL = map(qn, ("w:p", "w:tbl", "w:tr", "w:tc", "w:t", "w:sdt"))
+_PARAGRAPH, _RUN, _TABLE, _ROW, _CELL, _TEXT, _CONTROL = map(
+    qn, ("w:p", "w:r", "w:tbl", "w:tr", "w:tc", "w:t", "w:sdt")
+)
 _SIGNS = {qn("w:tab"): " ", qn("w:ptab"): " ", qn("w:br"): " ", qn("w:cr"): " ", qn("w:noBreakHyphen"): "-"}
 _ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"  # of pictures
 _PROPERTIES, _RUBY_READING = qn("w:pPr"), qn("w:rt")
@@ -30,6 +33,7 @@ _LEFT_OUT = {_PROPERTIES, _RUBY_READING, _ALTERNATIVES}.union(
     map(qn, ("w:del", "w:moveFrom", "w:drawing", "w:pict", "w:object"))
 )
 _PLACEHOLDER = f"{qn('w:sdtPr')}/{qn('w:showingPlcHdr')}"
+_HIDDEN, _POSITION = f"{qn('w:rPr')}/{qn('w:vanish')}", f"{qn('w:rPr')}/{qn('w:vertAlign')}"
 _GALLERY = f"{qn('w:sdtPr')}/{qn('w:docPartObj')}/{qn('w:docPartGallery')}"
 
 
@@ -44,8 +48,10 @@ def read_docx(path: Path) -> BookText:
                 for row in _rows(part):
                     book.add(row)
             else:
-                style, text = Paragraph(part, document._body).style, _text(part)
-                book.add(text, text if style is not None and _CHAPTER.fullmatch(style.name or "") else None)
+                style = Paragraph(part, document._body).style
+                name, text = (style.name or "" if style is not None else ""), _text(part)
+                if not _CONTENTS.fullmatch(name):
+                    book.add(text, text if _CHAPTER.fullmatch(name) else None)
     except (OpcError, LxmlError, BadZipFile, KeyError, ValueError, AttributeError, OSError) as error:
         raise Unreadable("books.damaged") from error
     return book
@@ -76,7 +82,16 @@ def _is_generated(control: Any) -> bool:
 
 
 def _text(paragraph: Any) -> str:
-    return "".join(_SIGNS.get(each.tag, each.text or "") for each in _nearest(paragraph, (_TEXT, *_SIGNS)))
+    return "".join(map(_run_text, _nearest(paragraph, (_RUN,))))
+
+
+def _run_text(run: Any) -> str:
+    """Return the text of a run, a raised number in raised digits; "" if it is hidden."""
+    hidden, position = run.find(_HIDDEN), run.find(_POSITION)
+    if hidden is not None and hidden.get(qn("w:val")) not in ("0", "false", "off"):
+        return ""
+    text = "".join(_SIGNS.get(each.tag, each.text or "") for each in _nearest(run, (_TEXT, *_SIGNS)))
+    return raised(text) if position is not None and position.get(qn("w:val")) == "superscript" else text
 
 
 def _rows(table: Any) -> Iterator[str]:

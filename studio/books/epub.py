@@ -15,7 +15,7 @@ from urllib.parse import unquote, urldefrag
 import lxml.html
 from lxml import etree
 
-from studio.books.book_text import Archive, BookText, Unreadable
+from studio.books.book_text import Archive, BookText, Unreadable, raised
 from studio.books.list_numbers import ListNumbers
 
 _BLOCKS = frozenset(
@@ -35,8 +35,6 @@ _MARK = re.compile(
 )  # [Pg 5], xii, [A]
 _NOTE = re.compile(r"[\[(]?(?:\d{1,3}|[*†‡§]{1,3})[\])]?")
 _NOTE_IN_BRACKETS = re.compile(rf"(?=\[){_NOTE.pattern}")
-_EXPONENT = re.compile(r"[+\-\u2212]?\d{1,4}")
-_RAISED = str.maketrans("0123456789+-\u2212", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _BREAK = "***"  # the text of a rule between two scenes
 _FIRST_IDEOGRAPH = "\u3400"
@@ -305,9 +303,7 @@ def _letter(picture: Any) -> str:
 def _raised(element: Any) -> str:
     """Return the text of a raised part: an exponent, or in a fraction, 1<sup>1</sup>/<sub>2</sub>, a number."""
     text = element.text or ""
-    if not _EXPONENT.fullmatch(text):
-        return text
-    return f" {text}" if (element.tail or "").startswith(("/", "\u2044")) else text.translate(_RAISED)
+    return f" {text}" if text.isdigit() and (element.tail or "").startswith(("/", "\u2044")) else raised(text)
 
 
 def _blocks(root: Any) -> list[_Block]:

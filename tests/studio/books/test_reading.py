@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import docx
 import pytest
 import regex
+from docx.enum.style import WD_STYLE_TYPE
 from PIL import Image
 
 from engine.errors import InvalidInput, InvalidText
@@ -202,6 +204,17 @@ def test_word_chapters_follow_its_headings(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("style", ["toc 1", "TOC Heading", "Contents 2"])
+def test_word_contents_are_not_read(tmp_path: Path, style: str) -> None:
+    document, file = docx.Document(), io.BytesIO()
+    if style not in document.styles:
+        document.styles.add_style(style, WD_STYLE_TYPE.PARAGRAPH)
+    document.add_paragraph("Chapter One 7", style)
+    document.add_paragraph("Hello.")
+    document.save(file)
+    assert texts(read(tmp_path, file.getvalue())) == [("Hello.", None)]
+
+
 def test_word_document_without_properties_has_no_title(tmp_path: Path) -> None:
     book = read(tmp_path, word([("Normal", "Hello.")], title=None))
     assert (book.title, texts(book)[0]) == ("", ("Hello.", None))
@@ -295,8 +308,8 @@ def test_pictures_that_cannot_be_read_are_no_covers(data: bytes) -> None:
         make_cover(data)
 
 
-def run(text: str) -> str:
-    return f'<w:r><w:t xml:space="preserve">{text}</w:t></w:r>'
+def run(text: str, properties: str = "") -> str:
+    return f'<w:r><w:rPr>{properties}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
 
 
 def control(content: str, properties: str = "") -> str:
@@ -307,6 +320,7 @@ def row(*cells: str) -> str:
     return f"<w:tr>{''.join(f'<w:tc>{cell}</w:tc>' for cell in cells)}</w:tr>"
 
 
+NOT_HIDDEN, SUPERSCRIPT = '<w:vanish w:val="0"/>', '<w:vertAlign w:val="superscript"/>'
 CONTENTS = '<w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj>'
 YES, NO = f"<w:p>{run('Yes')}</w:p>", f"<w:p>{run('No')}</w:p>"
 
@@ -328,6 +342,8 @@ YES, NO = f"<w:p>{run('Yes')}</w:p>", f"<w:p>{run('No')}</w:p>"
             f"<w:p><w:r><w:ruby><w:rt>{run('かんじ')}</w:rt><w:rubyBase>{run('漢字')}</w:rubyBase></w:ruby></w:r></w:p>",
             ["漢字"],
         ),
+        (f"<w:p>{run('Shown ')}{run('and not ', '<w:vanish/>')}{run('text.', NOT_HIDDEN)}</w:p>", ["Shown text."]),
+        (f"<w:p>{run('10')}{run('2', SUPERSCRIPT)}{run(', the 1')}{run('st', SUPERSCRIPT)}</w:p>", ["10², the 1st"]),
     ],
 )  # fmt: skip
 def test_word_text_is_that_of_the_final_version(tmp_path: Path, xml: str, read_as: list[str]) -> None:
