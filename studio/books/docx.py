@@ -20,6 +20,7 @@ from docx.text.paragraph import Paragraph
 from lxml.etree import LxmlError
 
 from studio.books.book_text import Archive, BookText, Unreadable, raised
+from studio.books.word_numbers import WordNumbers
 
 _CONTENTS = re.compile(r"(?i)(?:toc|contents) ?(?:[1-9]|heading)")  # styles of a table of contents
 _CHAPTER = re.compile(r"(?i)(?:heading|überschrift|titre|título|encabezado|見出し|标题)\s*1|title")
@@ -42,15 +43,16 @@ def read_docx(path: Path) -> BookText:
     Archive(path).check_sizes()
     try:
         document = docx.Document(str(path))
-        book = BookText(*_metadata(document))
+        book, numbers = BookText(*_metadata(document)), WordNumbers(_numbering(document), document.styles.element)
         for part in _nearest(document.element.body, (_PARAGRAPH, _TABLE)):
             if part.tag == _TABLE:
                 for row in _rows(part):
                     book.add(row)
             else:
                 style = Paragraph(part, document._body).style
-                name, text = (style.name or "" if style is not None else ""), _text(part)
+                name, text = (style.name or "" if style is not None else ""), " ".join(_text(part).split())
                 if not _CONTENTS.fullmatch(name):
+                    text = numbers.numbered(text, part)
                     book.add(text, text if _CHAPTER.fullmatch(name) else None)
     except (OpcError, LxmlError, BadZipFile, KeyError, ValueError, AttributeError, OSError) as error:
         raise Unreadable("books.damaged") from error
@@ -63,6 +65,11 @@ def _metadata(document: Document) -> tuple[str, str]:
     if RELATIONSHIP_TYPE.CORE_PROPERTIES not in kinds:
         return "", ""
     return document.core_properties.title, document.core_properties.author
+
+
+def _numbering(document: Document) -> Any:
+    parts = (each.target_part for each in document.part.rels.values() if each.reltype == RELATIONSHIP_TYPE.NUMBERING)
+    return next((getattr(part, "element", None) for part in parts), None)
 
 
 def _nearest(element: Any, tags: Collection[str]) -> Iterator[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 _LISTS = ("ol", "ul")
 _WHOLE = re.compile(r"-?\d{1,9}")
-_NUMBERED = re.compile(r"\(?\d+[.)](?!\d)")
+NUMBERED = re.compile(r"\(?\d+[.)](?!\d)")  # the beginning of a text that has its number
 _NO_MARKER = re.compile(r"list-style(?:-type)?\s*:[^;]*\bnone\b", re.IGNORECASE)
 
 
@@ -38,7 +38,7 @@ class ListNumbers:
     def numbered(self, text: str) -> str:
         """Return a block of text with the number of its item, if the item begins with it and does not have it."""
         number, self._waiting = self._waiting, ""
-        return text if _NUMBERED.match(text) else number + text
+        return text if NUMBERED.match(text) else number + text
 
 
 def _before_first(tag: str, element: Any) -> int | None:

@@ -1,0 +1,105 @@
+"""The numbers that Word shows before the paragraphs of numbered lists and headings."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+from docx.oxml.ns import qn
+
+from studio.books.list_numbers import NUMBERED
+
+_PROPERTIES = qn("w:pPr")
+_PLACE = re.compile(r"%([1-9])")  # of the number of a level, from 1 on, in the text of a level
+
+
+class _Level(NamedTuple):
+    """A level of a list. style: id of the style of its paragraphs, or None."""
+
+    start: int
+    format: str
+    text: str
+    style: str | None
+
+
+class WordNumbers:
+    """The numbers of all lists. `numbered` is called for each paragraph, in the order of the document."""
+
+    def __init__(self, numbering: Any, styles: Any) -> None:
+        """numbering: the element `w:numbering`, None for a document without lists. styles: `w:styles`."""
+        lists = [] if numbering is None else numbering.findall(qn("w:abstractNum"))
+        numbers = [] if numbering is None else numbering.findall(qn("w:num"))
+        self._levels = {each.get(qn("w:abstractNumId")): _levels(each) for each in lists}
+        self._lists = {each.get(qn("w:numId")): _value(each, qn("w:abstractNumId")) or "" for each in numbers}
+        self._starts = {each.get(qn("w:numId")): _starts(each) for each in numbers}
+        self._styles = {each.get(qn("w:styleId")): each for each in styles.findall(qn("w:style"))}
+        self._last: dict[str, dict[int, int]] = defaultdict(dict)  # numbers by list and level
+
+    def numbered(self, text: str, paragraph: Any) -> str:
+        """Return the text of a paragraph with its number, if it has a decimal one and none of its own."""
+        style = _value(paragraph, f"{_PROPERTIES}/{qn('w:pStyle')}")
+        number, given = self._item(paragraph, style)
+        levels = self._levels.get(self._lists.get(number, ""), {})
+        of_style = (level for level, each in levels.items() if style is not None and each.style == style)
+        level = next(of_style, 0) if given is None else _whole(given, 0)
+        if level not in levels:
+            return text
+        shown = self._next(number, level)
+        is_shown = (text or any(map(str.isalpha, shown))) and not NUMBERED.match(text)
+        return f"{shown} {text}".strip() if is_shown else text
+
+    def _item(self, paragraph: Any, style: str | None) -> tuple[str, str | None]:
+        """Return the number of a paragraph's list, "" without one, and its level, if they name one.
+
+        They are those of the paragraph, or else of its style and of the styles that this is based on.
+        """
+        element, seen = paragraph, set[str | None]({None})
+        while element is not None:
+            found = element.find(f"{_PROPERTIES}/{qn('w:numPr')}")
+            if found is not None and (number := _value(found, qn("w:numId"))) is not None:
+                return number, _value(found, qn("w:ilvl"))
+            element = None if style in seen else self._styles.get(style)
+            seen.add(style)
+            style = None if element is None else _value(element, qn("w:basedOn"))
+        return "", None
+
+    def _next(self, number: str, level: int) -> str:
+        """Count an item, and return its number as it is shown; "" if it is not decimal."""
+        last, levels = self._last[self._lists[number]], self._levels[self._lists[number]]
+        last.update({at: start - 1 for at, start in self._starts.pop(number, {}).items()})
+        last[level] = last.get(level, levels[level].start - 1) + 1
+        for deeper in [at for at in last if at > level]:
+            del last[deeper]
+        places = {int(place) - 1 for place in _PLACE.findall(levels[level].text)}
+        if not places or any(at not in levels or levels[at].format != "decimal" for at in places):
+            return ""
+        return _PLACE.sub(lambda place: str(last.get(at := int(place[1]) - 1, levels[at].start)), levels[level].text)
+
+
+def _levels(numbers: Any) -> dict[int, _Level]:
+    return {
+        _whole(each.get(qn("w:ilvl")), 0): _Level(
+            _whole(_value(each, qn("w:start")), 1),
+            _value(each, qn("w:numFmt")) or "decimal",
+            _value(each, qn("w:lvlText")) or "",
+            _value(each, qn("w:pStyle")),
+        )
+        for each in numbers.findall(qn("w:lvl"))
+    }
+
+
+def _starts(number: Any) -> dict[int, int]:
+    """Return the numbers with which a list begins anew, by level."""
+    overrides = [(each.get(qn("w:ilvl")), _value(each, qn("w:startOverride"))) for each in number]
+    return {_whole(level, 0): _whole(start, 1) for level, start in overrides if start is not None}
+
+
+def _value(element: Any, path: str) -> str | None:
+    child = element.find(path)
+    value: str | None = None if child is None else child.get(qn("w:val"))
+    return value
+
+
+def _whole(text: str | None, otherwise: int) -> int:
+    return int(text) if text and re.fullmatch(r"-?\d{1,9}", text) else otherwise
