@@ -16,11 +16,10 @@ from docx.document import Document
 from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.opc.exceptions import OpcError
 from docx.oxml.ns import qn
-from docx.text.paragraph import Paragraph
 from lxml.etree import LxmlError
 
 from studio.books.book_text import Archive, BookText, Unreadable, raised
-from studio.books.word_numbers import WordNumbers
+from studio.books.word_numbers import WordNumbers, value_of
 
 _CONTENTS = re.compile(r"(?i)(?:toc|contents) ?(?:[1-9]|heading)")  # styles of a table of contents
 _CHAPTER = re.compile(r"(?i)(?:heading|überschrift|titre|título|encabezado|見出し|标题)\s*1|title")
@@ -35,6 +34,7 @@ _LEFT_OUT = {_PROPERTIES, _RUBY_READING, _ALTERNATIVES}.union(
 )
 _PLACEHOLDER = f"{qn('w:sdtPr')}/{qn('w:showingPlcHdr')}"
 _HIDDEN, _POSITION = f"{qn('w:rPr')}/{qn('w:vanish')}", f"{qn('w:rPr')}/{qn('w:vertAlign')}"
+_STYLE = f"{_PROPERTIES}/{qn('w:pStyle')}"
 _GALLERY = f"{qn('w:sdtPr')}/{qn('w:docPartObj')}/{qn('w:docPartGallery')}"
 
 
@@ -44,13 +44,13 @@ def read_docx(path: Path) -> BookText:
     try:
         document = docx.Document(str(path))
         book, numbers = BookText(*_metadata(document)), WordNumbers(_numbering(document), document.styles.element)
+        styles = {each.get(qn("w:styleId")): value_of(each, qn("w:name")) or "" for each in document.styles.element}
         for part in _nearest(document.element.body, (_PARAGRAPH, _TABLE)):
             if part.tag == _TABLE:
                 for row in _rows(part):
                     book.add(row)
             else:
-                style = Paragraph(part, document._body).style
-                name, text = (style.name or "" if style is not None else ""), " ".join(_text(part).split())
+                name, text = styles.get(value_of(part, _STYLE), ""), " ".join(_text(part).split())
                 if not _CONTENTS.fullmatch(name):
                     text = numbers.numbered(text, part)
                     book.add(text, text if _CHAPTER.fullmatch(name) else None)

@@ -31,14 +31,14 @@ class WordNumbers:
         lists = [] if numbering is None else numbering.findall(qn("w:abstractNum"))
         numbers = [] if numbering is None else numbering.findall(qn("w:num"))
         self._levels = {each.get(qn("w:abstractNumId")): _levels(each) for each in lists}
-        self._lists = {each.get(qn("w:numId")): _value(each, qn("w:abstractNumId")) or "" for each in numbers}
+        self._lists = {each.get(qn("w:numId")): value_of(each, qn("w:abstractNumId")) or "" for each in numbers}
         self._starts = {each.get(qn("w:numId")): _starts(each) for each in numbers}
         self._styles = {each.get(qn("w:styleId")): each for each in styles.findall(qn("w:style"))}
         self._last: dict[str, dict[int, int]] = defaultdict(dict)  # numbers by list and level
 
     def numbered(self, text: str, paragraph: Any) -> str:
         """Return the text of a paragraph with its number, if it has a decimal one and none of its own."""
-        style = _value(paragraph, f"{_PROPERTIES}/{qn('w:pStyle')}")
+        style = value_of(paragraph, f"{_PROPERTIES}/{qn('w:pStyle')}")
         number, given = self._item(paragraph, style)
         levels = self._levels.get(self._lists.get(number, ""), {})
         of_style = (level for level, each in levels.items() if style is not None and each.style == style)
@@ -57,11 +57,11 @@ class WordNumbers:
         element, seen = paragraph, set[str | None]({None})
         while element is not None:
             found = element.find(f"{_PROPERTIES}/{qn('w:numPr')}")
-            if found is not None and (number := _value(found, qn("w:numId"))) is not None:
-                return number, _value(found, qn("w:ilvl"))
+            if found is not None and (number := value_of(found, qn("w:numId"))) is not None:
+                return number, value_of(found, qn("w:ilvl"))
             element = None if style in seen else self._styles.get(style)
             seen.add(style)
-            style = None if element is None else _value(element, qn("w:basedOn"))
+            style = None if element is None else value_of(element, qn("w:basedOn"))
         return "", None
 
     def _next(self, number: str, level: int) -> str:
@@ -80,10 +80,10 @@ class WordNumbers:
 def _levels(numbers: Any) -> dict[int, _Level]:
     return {
         _whole(each.get(qn("w:ilvl")), 0): _Level(
-            _whole(_value(each, qn("w:start")), 1),
-            _value(each, qn("w:numFmt")) or "decimal",
-            _value(each, qn("w:lvlText")) or "",
-            _value(each, qn("w:pStyle")),
+            _whole(value_of(each, qn("w:start")), 1),
+            value_of(each, qn("w:numFmt")) or "decimal",
+            value_of(each, qn("w:lvlText")) or "",
+            value_of(each, qn("w:pStyle")),
         )
         for each in numbers.findall(qn("w:lvl"))
     }
@@ -91,11 +91,12 @@ def _levels(numbers: Any) -> dict[int, _Level]:
 
 def _starts(number: Any) -> dict[int, int]:
     """Return the numbers with which a list begins anew, by level."""
-    overrides = [(each.get(qn("w:ilvl")), _value(each, qn("w:startOverride"))) for each in number]
+    overrides = [(each.get(qn("w:ilvl")), value_of(each, qn("w:startOverride"))) for each in number]
     return {_whole(level, 0): _whole(start, 1) for level, start in overrides if start is not None}
 
 
-def _value(element: Any, path: str) -> str | None:
+def value_of(element: Any, path: str) -> str | None:
+    """Return the value of the element at a path; None if there is none."""
     child = element.find(path)
     value: str | None = None if child is None else child.get(qn("w:val"))
     return value
