@@ -35,6 +35,7 @@ _LEFT_OUT = {_PROPERTIES, _RUBY_READING, _ALTERNATIVES}.union(
 _PLACEHOLDER = f"{qn('w:sdtPr')}/{qn('w:showingPlcHdr')}"
 _HIDDEN, _POSITION = f"{qn('w:rPr')}/{qn('w:vanish')}", f"{qn('w:rPr')}/{qn('w:vertAlign')}"
 _STYLE = f"{_PROPERTIES}/{qn('w:pStyle')}"
+_DELETED_END = f"{_PROPERTIES}/{qn('w:rPr')}/{qn('w:del')}"
 _GALLERY = f"{qn('w:sdtPr')}/{qn('w:docPartObj')}/{qn('w:docPartGallery')}"
 
 
@@ -45,15 +46,19 @@ def read_docx(path: Path) -> BookText:
         document = docx.Document(str(path))
         book, numbers = BookText(*_metadata(document)), WordNumbers(_numbering(document), document.styles.element)
         styles = {each.get(qn("w:styleId")): value_of(each, qn("w:name")) or "" for each in document.styles.element}
+        begun = ""  # of a paragraph whose end is deleted
         for part in _nearest(document.element.body, (_PARAGRAPH, _TABLE)):
             if part.tag == _TABLE:
                 for row in _rows(part):
                     book.add(row)
-            else:
-                name, text = styles.get(value_of(part, _STYLE), ""), " ".join(_text(part).split())
+                continue
+            begun += _text(part)
+            if part.find(_DELETED_END) is None:
+                name, text, begun = styles.get(value_of(part, _STYLE), ""), " ".join(begun.split()), ""
                 if not _CONTENTS.fullmatch(name):
                     text = numbers.numbered(text, part)
                     book.add(text, text if _CHAPTER.fullmatch(name) else None)
+        book.add(begun)
     except (OpcError, LxmlError, BadZipFile, KeyError, ValueError, AttributeError, OSError) as error:
         raise Unreadable("books.damaged") from error
     return book

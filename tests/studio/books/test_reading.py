@@ -320,6 +320,7 @@ def row(*cells: str) -> str:
     return f"<w:tr>{''.join(f'<w:tc>{cell}</w:tc>' for cell in cells)}</w:tr>"
 
 
+DELETED_END = "<w:pPr><w:rPr><w:del/></w:rPr></w:pPr>"
 NOT_HIDDEN, SUPERSCRIPT = '<w:vanish w:val="0"/>', '<w:vertAlign w:val="superscript"/>'
 CONTENTS = '<w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj>'
 YES, NO = f"<w:p>{run('Yes')}</w:p>", f"<w:p>{run('No')}</w:p>"
@@ -330,6 +331,9 @@ YES, NO = f"<w:p>{run('Yes')}</w:p>", f"<w:p>{run('No')}</w:p>"
     [
         (f"<w:p>{run('It is ')}<w:ins>{run('very ')}</w:ins>{run('cold.')}</w:p>", ["It is very cold."]),
         (f"<w:p>{run('It is')}<w:del><w:r><w:delText> very</w:delText></w:r></w:del>{run('.')}</w:p>", ["It is."]),
+        (f"<w:p>{DELETED_END}{run('It is ')}</w:p><w:p>{run('cold.')}</w:p>{YES}", ["It is cold.", "Yes"]),
+        (f"{YES}<w:p>{DELETED_END}<w:del><w:r><w:delText>No</w:delText></w:r></w:del></w:p>{NO}", ["Yes", "No"]),
+        (f"<w:p>{DELETED_END}{run('The end')}</w:p>", ["The end"]),
         (f"<w:p>{run('Yes')}<w:moveFrom>{run(' and no')}</w:moveFrom>{run('.')}</w:p>", ["Yes."]),
         (f"<w:p>{run('Dear ')}{control(run('Anna'))}{run('.')}</w:p>", ["Dear Anna."]),
         (control(YES + control(NO)), ["Yes", "No"]),
