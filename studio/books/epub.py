@@ -157,14 +157,33 @@ def _authors(root: Any) -> str:
 
 
 def _cover(archive: Archive, package: str, root: Any) -> bytes:
-    """Return the picture that the package names as the cover; empty if there is none that can be read."""
-    items = _named(root, "item")
-    ids = {each.get("content") for each in _named(root, "meta") if each.get("name") == "cover"}
-    newer = [item for item in items if "cover-image" in (item.get("properties") or "").split()]  # EPUB 3
-    for item in newer or [item for item in items if item.get("id") in ids]:
+    """Return the picture that the package names as the cover, or that the cover's page shows; empty if there is none
+    that can be read.
+    """
+    for href in _cover_links(root):
         with suppress(Unreadable):
-            return archive.read(_target(archive, package, item.get("href") or ""))
+            place = _target(archive, package, href)
+            data = archive.read(place)
+            if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+                return data
+            if picture := next(_picture_links(_html(data)), ""):
+                return archive.read(_target(archive, place, picture))
     return b""
+
+
+def _cover_links(root: Any) -> Iterator[str]:
+    """Yield the addresses that a package names as its cover, as EPUB 3 does and as EPUB 2 does in two ways."""
+    items = _named(root, "item")
+    names = {each.get("content") for each in _named(root, "meta") if each.get("name") == "cover"}
+    named = [item for item in items if "cover-image" in (item.get("properties") or "").split()]
+    named += [item for item in items if names & {item.get("id"), item.get("href")}]
+    named += [each for each in _named(root, "reference") if each.get("type") == "cover"]
+    yield from filter(None, (each.get("href") for each in named))
+
+
+def _picture_links(document: Any) -> Iterator[str]:
+    for picture in document.iter("img", "image"):
+        yield from filter(None, (picture.get(name) for name in ("src", "xlink:href", "href")))
 
 
 def _target(archive: Archive, base: str, href: str) -> str:

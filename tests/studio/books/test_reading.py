@@ -270,6 +270,7 @@ def test_authors_that_are_accounts_are_left_out(author: str, plausible: bool, as
 
 
 COVER_ITEM = '<item id="pic" href="art/c%20over.png" media-type="image/png"{}/>'
+COVER_PAGE = '<item id="pic" href="cover.xhtml" media-type="application/xhtml+xml"/>'
 COVER_META = '<meta name="cover" content="pic"/>'
 
 
@@ -280,10 +281,15 @@ COVER_META = '<meta name="cover" content="pic"/>'
         (COVER_ITEM.format(""), COVER_META, True),
         (COVER_ITEM.format(""), "", False),
         ('<item id="pic" href="gone.png" media-type="image/png" properties="cover-image"/>', "", False),
+        (COVER_ITEM.format(""), '<meta name="cover" content="art/c%20over.png"/>', True),
+        (COVER_PAGE, COVER_META, True),
+        (COVER_PAGE, '<guide><reference type="cover" href="cover.xhtml"/></guide>', True),
+        ('<item id="pic" href="nav.xhtml"/>', COVER_META, False),
     ],
 )
 def test_cover_of_an_epub(tmp_path: Path, items: str, metadata: str, found: bool) -> None:
-    files: dict[str, Any] = {"OEBPS/art/c over.png": picture()}
+    page = '<html><body><svg><image xlink:href="art/c%20over.png"/></svg></body></html>'
+    files: dict[str, Any] = {"OEBPS/art/c over.png": picture(), "OEBPS/cover.xhtml": page}
     book = read(tmp_path, epub(["<p>Hello.</p>"], items=items, metadata=metadata, **files))
     assert book.cover == (picture() if found else b"")
 
