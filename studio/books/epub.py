@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import codecs
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from html.entities import html5
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag
 
-import lxml.html
 from lxml import etree
 
 from studio.books.book_text import Archive, BookText, Unreadable, raised
 from studio.books.list_numbers import ListNumbers
+from studio.books.markup import parse_html, parse_xml
 
 _BLOCKS = frozenset(
     "address article aside blockquote body caption center dd div dl dt figcaption figure footer form h1 h2 h3 h4 h5 h6"
@@ -43,20 +41,6 @@ _HEADINGS = frozenset({"h1", "h2"})
 _NO_DOCUMENTS = ("image/", "audio/", "video/", "application/pdf")  # which a spine should not have
 _ROLE = "{http://www.idpf.org/2007/opf}role"
 _LEVELS = 2  # of the table of contents, that begin chapters
-_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
-_ENCODING = re.compile(rb"""^\s*<\?xml[^>]*encoding=["']([A-Za-z0-9_.\-]{1,40})["']""")
-_CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s*=\s*["']?([A-Za-z0-9_.\-]{1,40})""", re.IGNORECASE)
-_EXTENDED = {
-    "ascii": "cp1252",
-    "iso8859-1": "cp1252",
-    "iso8859-9": "cp1254",
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "shift_jis": "cp932",
-    "euc_kr": "cp949",
-}
-_ENTITY = re.compile(rb"&(?!\0|#|(?:amp|lt|gt|quot|apos);)([A-Za-z][A-Za-z0-9]{0,40};)?")
-_PARSER: Any = etree.XMLParser(recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 
 
 Titles = dict[str, str]
@@ -78,7 +62,7 @@ def read_epub(path: Path) -> BookText:
     """Read an EPUB. Raises Unreadable."""
     archive = Archive(path)
     package = _package_path(archive)
-    root = _xml(archive.read(package))
+    root = parse_xml(archive.read(package))
     book = BookText(_first(root, "title"), _authors(root))
     titles = _contents(archive, package, _named(root, "item"))
     places = _documents(archive, package, root, titles)
@@ -98,7 +82,7 @@ def _package_path(archive: Archive) -> str:
     """Return the package that the container names, or else any, as if the book's folder was packed with its name."""
     paths = []
     with suppress(Unreadable):
-        container = _xml(archive.read("META-INF/container.xml"))
+        container = parse_xml(archive.read("META-INF/container.xml"))
         paths = [archive.name_of(file.get("full-path") or "") for file in _named(container, "rootfile")]
     paths += sorted(name for name in archive.names if name.endswith(".opf") and not name.startswith("__MACOSX/"))
     for path in paths:
@@ -117,22 +101,6 @@ def _documents(archive: Archive, package: str, root: Any, titles: Collection[str
         if item is not None and place in archive.names and not (item.get("media-type") or "").startswith(_NO_DOCUMENTS):
             found.setdefault(place, ref.get("linear") != "no" or place in titles)
     return [place for place, is_read in found.items() if is_read] or [*found]
-
-
-def _xml(data: bytes) -> Any:
-    try:
-        root = etree.fromstring(_ENTITY.sub(_reference, data), _PARSER)
-    except (etree.XMLSyntaxError, ValueError) as error:
-        raise Unreadable("books.damaged") from error
-    if root is None:
-        raise Unreadable("books.damaged")
-    return root
-
-
-def _reference(found: re.Match[bytes]) -> bytes:
-    """Return an entity of HTML, which XML does not know, as references to characters, and another "&" as one."""
-    characters = html5.get((found[1] or b"").decode())
-    return characters.encode("ascii", "xmlcharrefreplace") if characters else b"&amp;" + (found[1] or b"")
 
 
 def _named(root: Any, name: str) -> list[Any]:
@@ -166,7 +134,7 @@ def _cover(archive: Archive, package: str, root: Any) -> bytes:
             data = archive.read(place)
             if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
                 return data
-            if picture := next(_picture_links(_html(data)), ""):
+            if picture := next(_picture_links(parse_html(data)), ""):
                 return archive.read(_target(archive, place, picture))
     return b""
 
@@ -194,7 +162,7 @@ def _encrypted(archive: Archive) -> set[str]:
     """Return the encrypted files. In an unprotected book, these may be fonts."""
     if "META-INF/encryption.xml" not in archive.names:
         return set()
-    references = _named(_xml(archive.read("META-INF/encryption.xml")), "CipherReference")
+    references = _named(parse_xml(archive.read("META-INF/encryption.xml")), "CipherReference")
     return {archive.name_of(each.get("URI") or "") for each in references}
 
 
@@ -206,9 +174,9 @@ def _contents(archive: Archive, package: str, items: Iterable[Any]) -> dict[str,
         place = _target(archive, package, item.get("href") or "")
         with suppress(Unreadable):
             if "nav" in (item.get("properties") or "").split():
-                _add_titles(newer, archive, place, _links(_html(archive.read(place))))
+                _add_titles(newer, archive, place, _links(parse_html(archive.read(place))))
             elif item.get("media-type") == "application/x-dtbncx+xml" or place.endswith(".ncx"):
-                _add_titles(older, archive, place, _points(_xml(archive.read(place))))
+                _add_titles(older, archive, place, _points(parse_xml(archive.read(place))))
     return newer or older
 
 
@@ -240,33 +208,12 @@ def _points(root: Any) -> Iterator[Entry]:
         yield 1 + sum(1 for _ in point.iterancestors("{*}navPoint")), source, _first(point, "text")
 
 
-def _html(data: bytes) -> Any:
-    try:
-        text = data.decode(_encoding(data), "replace")
-    except LookupError:
-        text = data.decode("utf-8", "replace")
-    text = _DECLARATION.sub("", text.lstrip("\ufeff")).replace("\0", "")
-    try:
-        return lxml.html.document_fromstring(text or "<p></p>")
-    except (etree.ParserError, etree.XMLSyntaxError, ValueError) as error:
-        raise Unreadable("books.damaged") from error
-
-
-def _encoding(data: bytes) -> str:
-    """Return the encoding of a document as browsers understand it: names of some mean encodings that extend them."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    found = _ENCODING.match(data[:200]) or _CHARSET.search(data[:2000])
-    name = codecs.lookup(found[1].decode()).name if found else "utf-8"
-    return "utf-8-sig" if name.startswith(("utf-16", "utf-32", "utf-8")) else _EXTENDED.get(name, name)
-
-
 def _read_document(data: bytes, titles: Titles, book: BookText) -> bool:
     """Add the blocks of a document, and return whether there are any.
 
     Its titles in the contents begin chapters; without any, its headings do.
     """
-    blocks = _blocks(_html(data))
+    blocks = _blocks(parse_html(data))
     known = {id for block in blocks for id in block.ids}
     starts: Titles = {}
     for id, title in titles.items():

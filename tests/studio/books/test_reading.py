@@ -138,6 +138,7 @@ def test_epub_documents_in_any_encoding(tmp_path: Path, encoding: str) -> None:
         ),
         ('<?xml version="1.0" encoding="gb2312"?><html>', "gb18030", "镕"),
         ('<html><head><meta charset="windows-1251"/></head>', "cp1251", "Да"),
+        ('<html><head><meta charset="iso-8859-1"/></head>', "utf-8", "Élan"),
         ('<?xml version="1.0" encoding="utf-16"?><html>', "utf-8", "Élan"),
         ('<?xml version="1.0" encoding="none-such"?><html>', "utf-8", "Élan"),
     ],
