@@ -20,8 +20,8 @@ MAX_ARCHIVE = 256 << 20  # bytes of all files that are read
 MAX_FILES = 20_000  # in an archive
 MAX_TEXT = 5_000_000  # characters
 HEADING_WIDTH = 0.6  # of a full line: shorter lines may be headings
-_EXPONENT = regex.compile(r"[+\-\u2212]?\d{1,4}")
-_RAISED = str.maketrans("0123456789+-\u2212", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
+_EXPONENT = regex.compile(r"[+\-–\u2212]?\d{1,4}")
+_RAISED = str.maketrans("0123456789+-–\u2212", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
 _ORNAMENT = regex.compile(r"(?:[*#~_•·※§\-–—\s]|[^\p{L}\p{M}\p{N}\p{P}])+")  # a line between two scenes
 _NO_CHARACTER = regex.compile(r"[\p{Cs}\p{Co}\p{Noncharacter_Code_Point}\ufeff]|[^\P{Cc}\s]")
 

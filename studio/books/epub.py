@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag
@@ -238,8 +239,9 @@ def _is_left_out(element: Any, tag: str) -> bool:
         return _MARK.fullmatch(_text(element)) is not None
     if tag == "a" and "#" in (element.get("href") or ""):
         return _NOTE_IN_BRACKETS.fullmatch(_text(element)) is not None
-    linked = tag == "sup" and (element.find("a") is not None or element.getparent().tag == "a")
-    return linked and _NOTE.fullmatch(_text(element)) is not None
+    if tag != "sup" or not _NOTE.fullmatch(_text(element)):
+        return False
+    return any(link.get("href") for link in chain(element.iterdescendants("a"), element.iterancestors("a")))
 
 
 def _is_hidden(element: Any) -> bool:

@@ -90,6 +90,12 @@ def test_links_to_notes_and_back_are_not_read(tmp_path: Path) -> None:
     assert texts(read(tmp_path, epub([page]))) == [("So quiet, see [2] and Chapter 3.", None), ("A note.", None)]
 
 
+def test_raised_numbers_are_marks_of_notes_if_they_are_links(tmp_path: Path) -> None:
+    page = """<p>So<sup><span><a href="#n1">12</a></span></sup> quiet<a href="#n2"><span><sup>3</sup></span></a> <a id="x">
+      10<sup>2</sup>, 10<sup>–3</sup></a>.</p>"""
+    assert texts(read(tmp_path, epub([page]))) == [("So quiet 10², 10⁻³.", None)]
+
+
 def test_text_that_is_not_for_speech_is_not_read(tmp_path: Path) -> None:
     page = """<p aria-hidden="true">11</p><h1><span class="sr-only">Chapter 11, </span>Late</h1>
       <p><span aria-label="Once"><span aria-hidden="true">Once</span></span> <span aria-hidden="false">upon</span> a</p>
