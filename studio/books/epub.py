@@ -21,7 +21,8 @@ _BLOCKS = frozenset(
     "address article aside blockquote body caption center dd div dl dt figcaption figure footer form h1 h2 h3 h4 h5 h6"
     " header hr li main ol p pre section table tbody td tfoot th thead tr ul".split()
 )
-_LEFT_OUT = frozenset("script style head nav svg math audio video object iframe rt rp noscript template".split())
+_LEFT_OUT = frozenset("script style head nav svg audio video object iframe rt rp noscript template annotation".split())
+_ONE_LINE = frozenset("mrow mi mn mo mtext mstyle mspace semantics annotation".split())  # parts of a formula
 # Page numbers, marks of notes, and links back from notes: values of epub:type and roles, without hyphens. As classes,
 # where they may also style other text, they only count if the text is `_MARK`.
 _MARKS = frozenset(
@@ -232,6 +233,8 @@ def _is_left_out(element: Any, tag: str) -> bool:
     """Whether an element's text is not read: not shown, of another kind, a page number, or a note or its mark."""
     if tag in _LEFT_OUT or _is_hidden(element):
         return True
+    if tag == "math":  # fractions, powers and the like are not a line of text
+        return any(_name(part) not in _ONE_LINE for part in element.iterdescendants())
     kinds = _values(element, "epub:type") | _values(element, "role")
     if not kinds.isdisjoint(_MARKS if tag != "aside" else _MARKS | _NOTES):
         return True
@@ -242,6 +245,11 @@ def _is_left_out(element: Any, tag: str) -> bool:
     if tag != "sup" or not _NOTE.fullmatch(_text(element)):
         return False
     return any(link.get("href") for link in chain(element.iterdescendants("a"), element.iterancestors("a")))
+
+
+def _name(element: Any) -> str:
+    """Return the name of an element without a prefix; "" for comments and the like."""
+    return element.tag.rpartition("}")[2].rpartition(":")[2] if isinstance(element.tag, str) else ""
 
 
 def _is_hidden(element: Any) -> bool:
@@ -296,7 +304,7 @@ def _blocks(root: Any) -> list[_Block]:
             if not skipped and event == "comment":
                 parts.append(element.tail or "")
             continue
-        tag = element.tag.rpartition("}")[2].rpartition(":")[2] if isinstance(element.tag, str) else ""
+        tag = _name(element)
         left_out = _is_left_out(element, tag)
         if event == "start":
             if tag in _BLOCKS and not skipped and not left_out:

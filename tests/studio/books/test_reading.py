@@ -91,9 +91,16 @@ def test_links_to_notes_and_back_are_not_read(tmp_path: Path) -> None:
 
 
 def test_raised_numbers_are_marks_of_notes_if_they_are_links(tmp_path: Path) -> None:
-    page = """<p>So<sup><span><a href="#n1">12</a></span></sup> quiet<a href="#n2"><span><sup>3</sup></span></a> <a id="x">
-      10<sup>2</sup>, 10<sup>–3</sup></a>.</p>"""
+    page = """<p>So<sup><span><a href="#n1">12</a></span></sup> quiet<a href="#n2"><span><sup>3</sup></span></a>
+      <a id="x">10<sup>2</sup>, 10<sup>–3</sup></a>.</p>"""
     assert texts(read(tmp_path, epub([page]))) == [("So quiet 10², 10⁻³.", None)]
+
+
+def test_variables_and_numbers_of_formulas_are_read(tmp_path: Path) -> None:
+    equation = "<m:semantics><m:mrow><m:mi>n</m:mi><m:mo>=</m:mo><m:mn>2</m:mn></m:mrow><m:annotation>no</m:annotation>"
+    power = "<math><msup><mi>x</mi><mn>2</mn></msup></math>"
+    page = f"<p>Let <math><mi>x</mi></math> be <m:math>{equation}</m:semantics></m:math>, or {power}.</p>"
+    assert texts(read(tmp_path, epub([page]))) == [("Let x be n=2, or .", None)]
 
 
 def test_text_that_is_not_for_speech_is_not_read(tmp_path: Path) -> None:
