@@ -26,6 +26,8 @@ _CHAPTER = re.compile(r"(?i)(?:heading|überschrift|titre|título|encabezado|見
 _PARAGRAPH, _RUN, _TABLE, _ROW, _CELL, _TEXT, _CONTROL = map(
     qn, ("w:p", "w:r", "w:tbl", "w:tr", "w:tc", "w:t", "w:sdt")
 )
+_FORMULA, _FORMULA_RUN, _FORMULA_TEXT = map(qn, ("m:oMath", "m:r", "m:t"))
+_OPERAND = f".//{qn('m:e')}"  # of a fraction, a root, a power and the like
 _SIGNS = {qn("w:tab"): " ", qn("w:ptab"): " ", qn("w:br"): " ", qn("w:cr"): " ", qn("w:noBreakHyphen"): "-"}
 _ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"  # of pictures
 _PROPERTIES, _RUBY_READING = qn("w:pPr"), qn("w:rt")
@@ -82,8 +84,15 @@ def _nearest(element: Any, tags: Collection[str]) -> Iterator[Any]:
     for child in element:
         if child.tag in tags:
             yield child
-        elif child.tag not in _LEFT_OUT and not (child.tag == _CONTROL and _is_generated(child)):
+        elif child.tag not in _LEFT_OUT and not _is_left_out(child):
             yield from _nearest(child, tags)
+
+
+def _is_left_out(element: Any) -> bool:
+    """Whether an element is a formula of more than a line, such as a fraction, or a control without text of its own."""
+    return (element.tag == _FORMULA and element.find(_OPERAND) is not None) or (
+        element.tag == _CONTROL and _is_generated(element)
+    )
 
 
 def _is_generated(control: Any) -> bool:
@@ -94,7 +103,7 @@ def _is_generated(control: Any) -> bool:
 
 
 def _text(paragraph: Any) -> str:
-    return "".join(map(_run_text, _nearest(paragraph, (_RUN,))))
+    return "".join(map(_run_text, _nearest(paragraph, (_RUN, _FORMULA_RUN))))
 
 
 def _run_text(run: Any) -> str:
@@ -102,7 +111,7 @@ def _run_text(run: Any) -> str:
     hidden, position = run.find(_HIDDEN), run.find(_POSITION)
     if hidden is not None and hidden.get(qn("w:val")) not in ("0", "false", "off"):
         return ""
-    text = "".join(_SIGNS.get(each.tag, each.text or "") for each in _nearest(run, (_TEXT, *_SIGNS)))
+    text = "".join(_SIGNS.get(each.tag, each.text or "") for each in _nearest(run, (_TEXT, _FORMULA_TEXT, *_SIGNS)))
     return raised(text) if position is not None and position.get(qn("w:val")) == "superscript" else text
 
 

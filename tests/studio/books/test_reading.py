@@ -10,6 +10,7 @@ import docx
 import pytest
 import regex
 from docx.enum.style import WD_STYLE_TYPE
+from docx.oxml.ns import nsdecls
 from PIL import Image
 
 from engine.errors import InvalidInput, InvalidText
@@ -340,6 +341,8 @@ def row(*cells: str) -> str:
     return f"<w:tr>{''.join(f'<w:tc>{cell}</w:tc>' for cell in cells)}</w:tr>"
 
 
+FORMULA = f"<m:oMath {nsdecls('m')}><m:r><m:t>{{}}</m:t></m:r></m:oMath>"
+POWER = "</m:t></m:r><m:sSup><m:e><m:r><m:t>x</m:t></m:r></m:e></m:sSup><m:r><m:t>"
 DELETED_END = "<w:pPr><w:rPr><w:del/></w:rPr></w:pPr>"
 NOT_HIDDEN, SUPERSCRIPT = '<w:vanish w:val="0"/>', '<w:vertAlign w:val="superscript"/>'
 CONTENTS = '<w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj>'
@@ -367,6 +370,8 @@ YES, NO = f"<w:p>{run('Yes')}</w:p>", f"<w:p>{run('No')}</w:p>"
             ["漢字"],
         ),
         (f"<w:p>{run('Shown ')}{run('and not ', '<w:vanish/>')}{run('text.', NOT_HIDDEN)}</w:p>", ["Shown text."]),
+        (f"<w:p>{run('Let ')}{FORMULA.format('x')}{run(' be.')}</w:p>", ["Let x be."]),
+        (f"<w:p>{run('Let it be')}{FORMULA.format(POWER)}{run('.')}</w:p>", ["Let it be."]),
         (f"<w:p>{run('10')}{run('2', SUPERSCRIPT)}{run(', the 1')}{run('st', SUPERSCRIPT)}</w:p>", ["10², the 1st"]),
     ],
 )  # fmt: skip
