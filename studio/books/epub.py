@@ -24,10 +24,12 @@ _BLOCKS = frozenset(
 _LEFT_OUT = frozenset("script style head nav svg audio video object iframe rt rp noscript template annotation".split())
 _ONE_LINE = frozenset("mrow mi mn mo mtext mstyle mspace semantics annotation".split())  # parts of a formula
 # Page numbers, marks of notes, and links back from notes: values of epub:type and roles, without hyphens. As classes,
-# where they may also style other text, they only count if the text is `_MARK`.
+# where they may also style other text, they only count if the text is `_MARK`. The last rows are of InDesign,
+# LibreOffice and Word.
 _MARKS = frozenset(
     "noteref pagebreak backlink docnoteref docpagebreak docbacklink pagenum pageno pagenumber fnanchor"
-    " footnoteref".split()
+    " footnoteref footnotereference _idfootnotelink _idfootnoteanchor _idendnotelink _idendnoteanchor"
+    " sdfootnoteanc sdfootnotesym sdendnoteanc sdendnotesym msofootnotereference msoendnotereference".split()
 )
 _NOTES = frozenset("footnote endnote rearnote docfootnote docendnote".split())  # which readers show on demand
 _MARK = re.compile(

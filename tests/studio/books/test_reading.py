@@ -91,6 +91,16 @@ def test_links_to_notes_and_back_are_not_read(tmp_path: Path) -> None:
     assert texts(read(tmp_path, epub([page]))) == [("So quiet, see [2] and Chapter 3.", None), ("A note.", None)]
 
 
+@pytest.mark.parametrize(
+    "mark",
+    ["_idFootnoteLink _idGenColorInherit", "_idEndnoteLink", "sdfootnoteanc", "MsoFootnoteReference", "footnote-ref"],
+)
+def test_note_marks_of_programs_are_not_read(tmp_path: Path, mark: str) -> None:
+    page = f"""<p>So quiet<span><a class="{mark}" href="notes.xml#n6">6</a></span> <i class="{mark}">and</i> so on.</p>
+      <p><a class="_idFootnoteAnchor" href="#b6">6</a> A note.</p>"""
+    assert texts(read(tmp_path, epub([page]))) == [("So quiet and so on.", None), ("A note.", None)]
+
+
 def test_raised_numbers_are_marks_of_notes_if_they_are_links(tmp_path: Path) -> None:
     page = """<p>So<sup><span><a href="#n1">12</a></span></sup> quiet<a href="#n2"><span><sup>3</sup></span></a>
       <a id="x">10<sup>2</sup>, 10<sup>–3</sup></a>.</p>"""
