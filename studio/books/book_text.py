@@ -20,6 +20,7 @@ MAX_ARCHIVE = 256 << 20  # bytes of all files that are read
 MAX_FILES = 20_000  # in an archive
 MAX_TEXT = 5_000_000  # characters
 HEADING_WIDTH = 0.6  # of a full line: shorter lines may be headings
+ENDS = (".", "!", "?", "…", '"', "”", "»", "’", ":", "。", "！", "？", "」")  # of paragraphs
 _EXPONENT = regex.compile(r"[+\-–\u2212]?\d{1,4}")
 _RAISED = str.maketrans("0123456789+-–\u2212", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
 _ORNAMENT = regex.compile(r"(?:[*#~_•·※§\-–—\s]|[^\p{L}\p{M}\p{N}\p{P}])+")  # a line between two scenes
@@ -140,7 +141,7 @@ def paragraphs_of(lines: Iterator[str], width: int) -> Iterator[str]:
             group = []
         if text:
             group.append(text)
-        ends = text.endswith((".", "!", "?", "…", '"', "”", "»", "’", ":", "。", "！", "？", "」"))
+        ends = text.endswith(ENDS)
         if group and (not text or (ends and len(text) < 0.8 * width) or _ORNAMENT.fullmatch(text)):
             yield _joined(group)
             group = []

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urldefrag
 
 from lxml import etree
 
-from studio.books.book_text import Archive, BookText, Unreadable, raised
+from studio.books.book_text import ENDS, Archive, BookText, Unreadable, raised
 from studio.books.list_numbers import ListNumbers
 from studio.books.markup import parse_html, parse_xml
 
@@ -284,6 +284,11 @@ def _raised(element: Any) -> str:
     return f" {text}" if text.isdigit() and (element.tail or "").startswith(("/", "\u2044")) else raised(text)
 
 
+def _ends_paragraph(line: str, end: Any) -> bool:
+    """Whether a paragraph ends at the end of a line: one without text, or with whole sentences in no paragraph."""
+    return not line or (line.endswith(ENDS) and _name(end.getparent()) in ("body", "div", "section"))
+
+
 def _blocks(root: Any) -> list[_Block]:
     """Return the blocks. It does not recurse, since documents may be nested arbitrarily deep."""
     done: list[_Block] = []
@@ -291,14 +296,15 @@ def _blocks(root: Any) -> list[_Block]:
     ids: list[str] = []
     numbers = ListNumbers()
     block = "body"
+    line = 0  # where the parts of the last line begin
 
     def close(following: str) -> None:
-        nonlocal block
+        nonlocal block, line
         if text := " ".join("".join(parts).split()):
             done.append(_Block(block, numbers.numbered(text), ids.copy()))
             ids.clear()
         parts.clear()
-        block = following
+        block, line = following, 0
 
     skipped = 0
     for event, element in etree.iterwalk(root, events=("start", "end", "comment", "pi")):
@@ -318,7 +324,12 @@ def _blocks(root: Any) -> list[_Block]:
             skipped += left_out
             if skipped:
                 continue
-            parts.append(" " if tag == "br" else _letter(element) if tag == "img" else "")
+            if tag == "br" and block not in _ALL_HEADINGS and _ends_paragraph("".join(parts[line:]).strip(), element):
+                close(block)
+            elif tag == "br":
+                parts.append(" ")
+                line = len(parts)
+            parts.append(_letter(element) if tag == "img" else "")
             parts.append(_raised(element) if tag == "sup" else element.text or "")
         else:
             if not skipped and tag in _BLOCKS:

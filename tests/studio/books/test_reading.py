@@ -107,6 +107,14 @@ def test_raised_numbers_are_marks_of_notes_if_they_are_links(tmp_path: Path) -> 
     assert texts(read(tmp_path, epub([page]))) == [("So quiet 10², 10⁻³.", None)]
 
 
+def test_paragraphs_that_are_divided_by_line_ends(tmp_path: Path) -> None:
+    page = """<h1>One<br/><br/>Rain</h1>It was night.<br/>A long<br/>night.<br/>“Who?”<br/><br/><i>No one.</i>
+      <p>A verse,<br/>A rhyme.<br/>The end<br/>&#160;<br/><a id="x"></a>Of it.</p>
+      <div>雨が降る。<br/>「誰？」<br/></div>"""
+    read_as = ["One Rain", "It was night.", "A long night.", "“Who?”", "No one.", "A verse, A rhyme. The end", "Of it."]
+    assert [text for text, _ in texts(read(tmp_path, epub([page])))] == [*read_as, "雨が降る。", "「誰？」"]
+
+
 def test_variables_and_numbers_of_formulas_are_read(tmp_path: Path) -> None:
     equation = "<m:semantics><m:mrow><m:mi>n</m:mi><m:mo>=</m:mo><m:mn>2</m:mn></m:mrow><m:annotation>no</m:annotation>"
     power = "<math><msup><mi>x</mi><mn>2</mn></msup></math>"
