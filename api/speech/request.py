@@ -34,8 +34,8 @@ PCM_RATE = 24_000  # Hz, as OpenAI sends them: raw samples have no header to sta
 
 
 def _voice_name(voice: Any) -> Any:
-    """Return a voice's name from OpenAI's two forms: a string, or an object with an id."""
-    return voice["id"] if isinstance(voice, dict) and set(voice) == {"id"} else voice
+    """Return a voice's name from OpenAI's two forms: a string, or an object with an id, such as an entry of a list."""
+    return voice["id"] if isinstance(voice, dict) and "id" in voice else voice
 
 
 _VOICE_SCHEMA = {
@@ -45,7 +45,6 @@ _VOICE_SCHEMA = {
             "type": "object",
             "properties": {"id": {"type": "string", "minLength": 1, "maxLength": 200}},
             "required": ["id"],
-            "additionalProperties": False,
         },
     ],
     "description": "Name or id of a saved voice, a name of OpenAI's voices, or an object with one of them as `id`.",

@@ -88,7 +88,7 @@ def test_voice_is_created_spoken_with_and_deleted(
         "Anna Gray",
         "The speaker has agreed to have this voice cloned.",
     )
-    spoken = client.post("/v1/audio/speech", json={"input": "Hello.", "voice": {"id": voice["id"]}, "model": "tts-1"})
+    spoken = client.post("/v1/audio/speech", json={"input": "Hello.", "voice": voice, "model": "tts-1"})
     assert spoken.status_code == 200
     gone = client.delete(f"/v1/audio/voices/{voice['id']}")
     assert gone.json() == {"id": voice["id"], "object": "audio.voice.deleted", "deleted": True}
