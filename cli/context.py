@@ -175,10 +175,15 @@ class CommandContext:
                 raise
 
     def _library_location(self) -> str | Path:
-        """Return the file or URL of the library."""
+        """Return the file or URL of the library. Raises InvalidOption for a user without a home folder."""
         from platformdirs import user_data_path
 
-        return self.database or user_data_path("reprise") / "voices.db"
+        try:
+            return self.database or user_data_path("reprise") / "voices.db"
+        except RuntimeError as error:  # as in containers that run as any user
+            raise InvalidOption(
+                "This user has no home folder for the voice library: name its file by --database."
+            ) from error
 
     @contextmanager
     def _saved_storage(self) -> Iterator[Storage]:

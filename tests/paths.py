@@ -22,7 +22,7 @@ def in_memory(room: int = 0) -> Path | None:
 
 def share_native_code(cache: Path) -> None:
     """Copy the compiled code of this process to `cache`, another one's XDG_CACHE_HOME: compiling takes seconds."""
-    from engine.models.native.build import cache_folder
+    from engine.models.native.build import built_folder
 
-    if (compiled := cache_folder()).is_dir():
+    if (compiled := built_folder()).is_dir():
         shutil.copytree(compiled, cache / "reprise" / "native", dirs_exist_ok=True)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -107,6 +108,17 @@ def test_unusable_data_folder_is_an_unusable_library(run: Run, tmp_path: Path, m
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     result = run("voices", "list", env={"REPRISE_DATABASE": ""})
     assert_rejected(result, "The voice library cannot be used: its file or folder cannot be read and written.")
+
+
+def test_user_without_a_home_folder_has_to_name_the_library(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    result = run("voices", "list", env={"REPRISE_DATABASE": ""})
+    assert_rejected(result, "This user has no home folder for the voice library: name its file by --database.")
 
 
 @pytest.mark.parametrize("command", [(), ("keys", "create"), ("library", "copy"), ("voices", "add")])

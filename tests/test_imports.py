@@ -57,6 +57,7 @@ RULES = (
     Rule("engine.errors", ("engine.messages",), "the error tree knows its sentences only"),
     Rule("engine.messages", (), "sentences are a leaf"),
     Rule("engine.files.bounded", ("engine.errors", "engine.messages"), "reading files within bounds is a leaf"),
+    Rule("engine.files.cache_folder", (), "the cache folder is a leaf"),
     Rule("engine.files.tensors", ("engine.errors", "engine.files.bounded"), "reading tensors knows no model"),
     Rule("engine.layers", (), "shared layers know no model"),
     Rule("engine.checks", ("engine.errors",), "checks of configurations are a leaf"),
@@ -67,7 +68,7 @@ RULES = (
     ),
     Rule(
         "engine.models",
-        ("engine.models", "engine.layers", "engine.checks", "engine.errors"),
+        ("engine.models", "engine.layers", "engine.checks", "engine.errors", "engine.files.cache_folder"),
         "models know the shared checks and layers only",
     ),
     Rule(
@@ -117,6 +118,7 @@ RULES = (
             "engine.codec",
             "engine.byte_lru",
             "engine.errors",
+            "engine.files.cache_folder",
         ),
         "generating frames knows the protocols of a family only, and neither text nor voices",
     ),

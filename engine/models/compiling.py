@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import torch
-from platformdirs import user_cache_path
 from torch import Tensor, nn
 
+from engine.files.cache_folder import cache_folder
 from engine.models.transformer import Transformer, TransformerBlock
 
 # Each stack, part and number of rows is compiled separately; PyTorch stops after 8 variants by default.
@@ -23,7 +23,7 @@ def compile_blocks(stack: Transformer) -> None:
 
     Prompts run uncompiled: each length would be compiled separately.
     """
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(user_cache_path("reprise") / "compiled"))
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))
     torch.compiler.config.recompile_limit = max(torch.compiler.config.recompile_limit, _VARIANTS)
     for module in stack.layers:
         block = cast(TransformerBlock, module)

@@ -11,9 +11,9 @@ from functools import cache, wraps
 from typing import ParamSpec, TypeVar
 
 import torch
-from platformdirs import user_cache_path
 
 from engine.errors import DeviceUnavailable, first_line
+from engine.files.cache_folder import cache_folder
 from engine.serving.host import container_cores
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ def prepare_device(device: torch.device) -> None:
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = False
     torch.backends.cuda.enable_cudnn_sdp(False)
-    os.environ.setdefault("TRITON_CACHE_DIR", str(user_cache_path("reprise") / "triton"))
+    os.environ.setdefault("TRITON_CACHE_DIR", str(cache_folder() / "triton"))
 
 
 def choose_device(device: str) -> torch.device:

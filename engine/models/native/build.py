@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from platformdirs import user_cache_path
 
 from engine.errors import first_line
+from engine.files.cache_folder import cache_folder
 
 SOURCE = Path(__file__).with_name("rows.c")
 _FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-ffp-contract=off", "-shared", "-fPIC")
@@ -59,13 +59,13 @@ def _loaded() -> ctypes.CDLL:
     return loaded
 
 
-def cache_folder() -> Path:
+def built_folder() -> Path:
     """Return the folder of the built libraries."""
-    return user_cache_path("reprise") / "native"
+    return cache_folder() / "native"
 
 
 def _built(compiler: str) -> Path:
-    folder = cache_folder()
+    folder = built_folder()
     path = folder / f"rows-{_key(compiler)}.so"
     if path.exists():
         return path

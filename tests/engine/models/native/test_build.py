@@ -93,12 +93,3 @@ def test_a_cache_that_cannot_be_written_is_a_phrase(monkeypatch: pytest.MonkeyPa
     compiler(monkeypatch, tmp_path / "fine", "exit 0")
     with pytest.raises(NoNativeCode):
         build.library()
-
-
-def test_cache_needs_no_home_folder_when_another_one_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def home() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", home)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert build.cache_folder() == tmp_path / "reprise" / "native"
