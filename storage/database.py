@@ -25,7 +25,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
 from engine.errors import DatabaseUnavailable, DiskFull
-from storage import migrations
+from storage import durable_files, migrations
 from storage.database_errors import READ_ONLY, damaged, sqlstate, unavailable
 from storage.object_store import ObjectStore, StoredSound, info_of
 from storage.repositories import stored_objects
@@ -302,7 +302,7 @@ def library_file(url_or_path: str | Path) -> Path | None:
 
 def _url(url_or_path: str | Path) -> URL:
     if "://" not in str(url_or_path):
-        return URL.create("sqlite", database=str(Path(url_or_path).expanduser()))
+        return URL.create("sqlite", database=str(durable_files.expanded(url_or_path)))
     try:
         url = make_url(str(url_or_path))
     except (ArgumentError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Changes of local files that survive a power cut."""
+"""Paths of local files, and changes of them that survive a power cut."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from typing import IO
 
 UNFINISHED = ".new"  # suffix of a file while it is written
 _NO_SYNC = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)  # of file systems without it, such as some mounted buckets
+
+
+def expanded(path: str | Path) -> Path:
+    """Return a path with a home folder in place of its “~”; unchanged if there is no such folder, as in a shell."""
+    with contextlib.suppress(RuntimeError):
+        return Path(path).expanduser()
+    return Path(path)
 
 
 def is_full(error: OSError) -> bool:

@@ -52,7 +52,7 @@ class ObjectStore:
         self._cache: OrderedDict[str, bytes] = OrderedDict()
         self._cached = 0
         self._lock = threading.Lock()
-        place = str(url) if "://" in str(url) else str(Path(url).expanduser().absolute())
+        place = str(url) if "://" in str(url) else str(durable_files.expanded(url).absolute())
         try:
             self._files, self._folder = url_to_fs(place)
         except ImportError as error:

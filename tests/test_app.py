@@ -121,6 +121,13 @@ def test_user_without_a_home_folder_has_to_name_the_library(run: Run, monkeypatc
     assert_rejected(result, "This user has no home folder for the voice library: name its file by --database.")
 
 
+@pytest.mark.parametrize("option", ["--database", "--sounds", "--snapshots"])
+def test_home_of_an_unknown_user_is_a_name_like_any_other(run: Run, option: str) -> None:
+    """As in a shell: “~” may begin the name of a file."""
+    result = run(option, "~nobody-here", "voices", "list")
+    assert "Adam" in result.stdout, result.output
+
+
 @pytest.mark.parametrize("command", [(), ("keys", "create"), ("library", "copy"), ("voices", "add")])
 def test_help_is_shown_without_markup(run: Run, command: tuple[str, ...]) -> None:
     shown = run(*command, "--help", terminal_width=10_000)

@@ -32,7 +32,7 @@ class LibrarySnapshots:
 
     def __init__(self, database: str | Path, folder: str | Path) -> None:
         """folder: created if it is missing."""
-        self._database, self._folder = Path(database).expanduser(), Path(folder)
+        self._database, self._folder = map(durable_files.expanded, (database, folder))
         self._state: tuple[int, ...] | None = None  # of the files when the last snapshot was taken
         self._last: Path | None = None  # the last snapshot taken
 

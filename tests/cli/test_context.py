@@ -68,6 +68,16 @@ def test_snapshots_of_a_file_that_is_named_by_path_or_url(tmp_path: Path, prefix
         assert "Ada" in [record.name for record in storage.voices.list()]
 
 
+def test_folder_of_snapshots_may_be_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No shell expands the path where a service's file of variables names it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    command = CommandContext("bundled", "cpu", "voices.db", snapshots=Path("~/kept"))
+    with command._saved_storage() as storage:
+        storage.voices.add(voice("Ada"))
+    assert list((tmp_path / "kept").iterdir())
+
+
 def test_command_before_the_server_restores_the_library(tmp_path: Path) -> None:
     """An empty library in its place would replace the snapshot at the server's start."""
     command = CommandContext("bundled", "cpu", str(tmp_path / "voices.db"), snapshots=tmp_path / "kept")
