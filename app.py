@@ -171,4 +171,5 @@ main.add_typer(library, name="library")
 
 if __name__ == "__main__":
     escape_unprintable()
+    options.ignore_service_url()
     main()

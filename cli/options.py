@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,6 +19,12 @@ AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".opus")
 def stored_owner(text: str) -> str:
     """Return an owner as the page stores the names of accounts."""
     return unicodedata.normalize("NFC", text.strip())
+
+
+def ignore_service_url() -> None:
+    """Remove REPRISE_PORT if it is a URL: Kubernetes sets it in containers beside a Service that is called reprise."""
+    if "://" in os.environ.get("REPRISE_PORT", ""):
+        del os.environ["REPRISE_PORT"]
 
 
 def _file_or_pipe(text: str | Path) -> Path:

@@ -3,6 +3,7 @@
 import errno
 import os
 import pwd
+import runpy
 import shutil
 import signal
 import socket
@@ -211,6 +212,16 @@ def test_saved_voice_speaks_reproducibly_and_files_are_checked(run: Run, monkeyp
     monkeypatch.setattr(watermark, "load_watermark", missing := Mock(side_effect=InvalidOption("watermark.missing")))
     assert_rejected(run("--watermark", "speak", "Hello.", "--voice", "anna"), "needs the package resemble-perth")
     missing.assert_called_once()
+
+
+def test_url_of_a_service_of_kubernetes_is_no_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REPRISE_PORT", "tcp://10.0.0.1:7860")
+    monkeypatch.setattr(sys, "argv", ["app.py", "voices", "list", "--database", str(tmp_path / "voices.db")])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "app.py"), run_name="__main__")
+    assert not ended.value.code, capsys.readouterr().err
 
 
 @pytest.mark.parametrize("port", ["0", "-1", "65536", "99999999"])
