@@ -24,7 +24,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from web.http.hosts import is_loopback
 
 HEAD_SECONDS = 10.0  # from the connection's start or a request's first byte to the end of its headers
-IDLE_SECONDS = 75  # between requests: longer than clients (often 5 s) and proxies (60 s) keep an idle connection
+# Between requests: longer than proxies keep an idle connection (nginx 60 s, Traefik and cloudflared 90 s, Caddy 120 s,
+# Google's load balancers 600 s). One that is reused while the server closes it makes a proxy answer 502.
+IDLE_SECONDS = 630
 STALLED_SECONDS = 30.0  # without progress in sending a response
 UNSENT = 1 << 17  # bytes that the system holds for a client; by default megabytes, whose progress would not be seen
 PONG_SECONDS = 600.0  # a client that reads as fast as it plays reaches a ping after the audio before it, minutes later

@@ -72,6 +72,13 @@ def is_closed(plain: socket.socket) -> bool:
         return True
 
 
+def test_idle_connections_are_kept_longer_than_by_proxies() -> None:
+    """A request on a connection that the server closes meanwhile is a 502. Google's load balancers keep them for 600 s."""
+    server = uvicorn.Server(uvicorn.Config(Starlette()))
+    connections.limit_connections(server)
+    assert server.config.timeout_keep_alive > 600
+
+
 @pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: loc", b"GET /"])
 def test_incomplete_request_times_out(url: str, begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
