@@ -96,6 +96,24 @@ def test_systemd_accepts_the_unit_file(tmp_path: Path) -> None:
     assert (verified.returncode, verified.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("missing", ["_ctypes", "_sqlite3", "_ssl"])
+def test_python_that_was_built_without_a_module_is_not_chosen(missing: str, tmp_path: Path) -> None:
+    """As version managers build it where a library's headers are missing."""
+    (tmp_path / f"{missing}.py").write_text("raise ImportError")
+    incomplete = tmp_path / "incomplete"
+    incomplete.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
+    incomplete.chmod(0o700)
+
+    def found(*candidates: object) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "REPRISE_PYTHON": " ".join(map(str, candidates))}
+        return subprocess.run([ROOT / "scripts" / "find-python"], env=environment, capture_output=True, text=True)
+
+    assert found(incomplete, sys.executable).stdout.strip() == sys.executable
+    alone = found(incomplete)
+    assert alone.returncode == 1
+    assert "with the modules ctypes, sqlite3 and ssl" in alone.stderr
+
+
 @pytest.mark.parametrize("name", ["app_file", "sdk_version", "python_version", "hf_oauth"])
 def test_readme_has_valid_front_matter_for_a_space(name: str) -> None:
     front = yaml.safe_load((ROOT / "README.md").read_text("utf-8").split("---")[1])

@@ -73,7 +73,7 @@ def is_closed(plain: socket.socket) -> bool:
 
 
 def test_idle_connections_are_kept_longer_than_by_proxies() -> None:
-    """A request on a connection that the server closes meanwhile is a 502. Google's load balancers keep them for 600 s."""
+    """A request on a connection that the server closes meanwhile is a 502. Google's balancers keep them for 600 s."""
     server = uvicorn.Server(uvicorn.Config(Starlette()))
     connections.limit_connections(server)
     assert server.config.timeout_keep_alive > 600
