@@ -1,8 +1,9 @@
-"""Proxies that the environment names (`HTTP_PROXY`, `ALL_PROXY`, …), for the HTTP clients of Gradio and the Hub."""
+"""Proxies that the environment names (`HTTP_PROXY`, `ALL_PROXY`, …), or the settings of macOS and Windows, for the HTTP
+clients of Gradio and the Hub."""
 
 import os
 from ipaddress import IPv6Address
-from urllib.request import getproxies_environment
+from urllib.request import getproxies
 
 
 def make_proxies_readable() -> None:
@@ -17,8 +18,10 @@ def make_proxies_readable() -> None:
 
 def exclude_from_proxies(*hosts: str) -> None:
     """Have hosts of this machine called directly: Gradio calls its own server when it starts."""
-    named = getproxies_environment()
+    named = getproxies()
     if named and named.get("no") != "*":  # with other names, it would not mean all hosts
+        for scheme in {"http", "https"} & named.keys():  # of the system's settings, which are not read beside variables
+            os.environ.setdefault(f"{scheme}_proxy", named[scheme])
         os.environ["no_proxy"] = ",".join(filter(None, (named.get("no"), *hosts)))
 
 

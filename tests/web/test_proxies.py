@@ -1,7 +1,7 @@
 """Proxies of the environment do not keep the page from starting."""
 
 import os
-from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
+from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
 
 import gradio as gr
 import httpx
@@ -17,8 +17,9 @@ NOWHERE = "127.0.0.1:9"
 @pytest.fixture(autouse=True)
 def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+        for each in (name, name.upper()):
+            monkeypatch.setenv(each, "")  # so that it is restored, also if it was not set
+            monkeypatch.delenv(each)
 
 
 def test_page_is_served_where_a_proxy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,3 +59,10 @@ def test_no_host_has_a_proxy_where_the_environment_says_so(monkeypatch: pytest.M
     monkeypatch.setenv("no_proxy", "*")
     exclude_from_proxies("127.0.0.1")
     assert proxy_bypass_environment("hub.example")
+
+
+def test_proxies_of_the_systems_settings_stay_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of macOS and Windows are read where there are no variables, `no_proxy` included."""
+    monkeypatch.setattr("web.proxies.getproxies", lambda: {"https": f"http://{NOWHERE}"})
+    exclude_from_proxies("127.0.0.1")
+    assert getproxies_environment() == {"https": f"http://{NOWHERE}", "no": "127.0.0.1"}
