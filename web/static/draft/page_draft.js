@@ -1,6 +1,6 @@
 // This page's draft, in the browser's storages. Components are named by their element ids.
 
-import { KEY as OWNER } from "../connection/owner.js"; // not cleared: the owner stays the same
+import { isOwnerKey, ownerKey } from "../connection/owner.js";
 import { UNCHANGED } from "../connection/latest_answers.js";
 import { named, takeTab } from "./deep_links.js";
 import { Draft } from "./draft.js";
@@ -27,7 +27,7 @@ addEventListener("popstate", ({ state }) => tabHistory.popped(state));
 // Sent to the server when the page opens: the owner's key and the picked voice.
 export function opening() {
   try {
-    return [localStorage.getItem(OWNER), named("voice") ?? draft.voice];
+    return [localStorage.getItem(ownerKey()), named("voice") ?? draft.voice];
   } catch {
     return [null, null];
   }
@@ -74,7 +74,7 @@ function forget() {
 
 function clear(storage) {
   try {
-    const ours = Object.keys(storage()).filter((key) => key.startsWith("reprise.") && key !== OWNER);
+    const ours = Object.keys(storage()).filter((key) => key.startsWith("reprise.") && !isOwnerKey(key)); // the owner stays
     ours.forEach((key) => storage().removeItem(key));
   } catch {
     // the browser refuses storage

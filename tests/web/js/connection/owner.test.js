@@ -5,8 +5,11 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { english } from "../helpers.js";
-import { KEY, mount } from "../../../../web/static/connection/owner.js";
+import { mount, ownerKey } from "../../../../web/static/connection/owner.js";
 import { useWords } from "../../../../web/static/ui/words.js";
+
+globalThis.location = new URL("http://here/");
+const KEY = ownerKey();
 
 let kept, stored;
 globalThis.localStorage = { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value) };
@@ -26,6 +29,10 @@ function page(before, ...steps) {
   for (const [step, token] of steps) take[step](token);
   return [props.value, kept.get(KEY) ?? null];
 }
+
+test("servers at different paths of one site have keys of their own", () => {
+  assert.deepEqual(["/", "/one", "/one/", "/two/"].map((path) => ownerKey(path)), [KEY, `${KEY}/one`, `${KEY}/one`, `${KEY}/two`]);
+});
 
 test("a page sends the stored key, or none", () => {
   assert.deepEqual(page(null), [null, null]);

@@ -44,12 +44,12 @@ const [others] = channels;
 function fill() {
   forgotten = 0;
   for (const storage of [sessionStorage, localStorage]) {
-    for (const key of ["reprise.takes", "reprise.owner", "another.page"]) storage.setItem(key, "x");
+    for (const key of ["reprise.takes", ...OTHERS]) storage.setItem(key, "x");
   }
 }
 
 const kept = (storage) => [...storage.keys()].sort();
-const OTHERS = ["another.page", "reprise.owner"];
+const OTHERS = ["another.page", "reprise.owner", "reprise.owner/another"];
 
 test("the page whose user deletes the data clears the browser, its own parts, and tells the other pages", () => {
   fill();
