@@ -17,9 +17,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
+import httpx
 from gradio.state_holder import SessionState, StateHolder
 from gradio.utils import LRUCache
 
+from engine.errors import InvalidOption
 from web.binding import port_taken
 
 if TYPE_CHECKING:
@@ -176,13 +178,18 @@ def running_server(demo: gr.Blocks) -> uvicorn.Server:
 
 
 @contextmanager
-def port_errors(host: str, port: int | None) -> Iterator[None]:
-    """Convert `launch`'s error for a port that is taken, which names Gradio's own settings, into InvalidOption.
+def launch_errors(host: str, port: int | None) -> Iterator[None]:
+    """Convert errors of `launch` into InvalidOption: of a port that is taken, which names Gradio's own settings, and of
+    the request to its own page.
 
     port: None if the first free one is looked for.
     """
     try:
         yield
+    except httpx.TransportError as error:
+        raise InvalidOption(
+            f"The page cannot be reached at {host} from this machine ({error}). Choose another address by --host."
+        ) from error
     except OSError as error:
         if NO_FREE_PORT not in str(error):
             raise

@@ -99,7 +99,7 @@ def launch(
         async with gradio_internals.limit_sessions(app), gate(app):
             yield
 
-    with gradio_internals.port_errors(bind, options.get("server_port")):
+    with gradio_internals.launch_errors(bind, options.get("server_port")):
         _, url, _ = demo.launch(
             auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits async functions
             auth_message=LOGIN_NOTE if accounts else None,

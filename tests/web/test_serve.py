@@ -8,7 +8,9 @@ import socket
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import Mock
 
+import gradio as gr
 import httpx
 import pytest
 
@@ -25,7 +27,7 @@ from tests.support.ports import free_port
 from tests.web.conftest import serving
 from tests.web.visitor import page_config
 from web.binding import checked_address
-from web.serve import expire, show_address
+from web.serve import expire, launch, show_address
 
 Serve = Callable[..., str]
 
@@ -139,6 +141,18 @@ def test_garbage_is_collected_again_when_the_page_is_served(
     with pytest.raises(Served) as served, paused_collections():
         web.serve.serve(AppContext.create(ModelManager(engine), storage), server_port=free_port())  # type: ignore[arg-type]
     assert served.value.args == (200, True, True)
+
+
+def test_page_that_cannot_reach_itself_is_an_error_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at :: where IPv6 is switched off: the address can be bound, but not called."""
+    monkeypatch.setattr(httpx, "get", Mock(side_effect=httpx.ConnectError("Cannot assign requested address")))
+    with gr.Blocks() as page:
+        pass
+    try:
+        with pytest.raises(InvalidOption, match=r"cannot be reached at 127.0.0.1 .*Cannot assign requested address"):
+            launch(page, server_port=free_port())
+    finally:
+        page.close()
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid", "a..b"])
