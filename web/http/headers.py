@@ -89,8 +89,8 @@ class ResponseHeaders:
 
 
 class PagePolicyMiddleware:
-    """Adds scripts to the `<head>` of HTML pages, sets their Content-Security-Policy, and compresses them. Gradio only
-    compresses paths that look like files.
+    """Adds scripts to the `<head>` of HTML pages, sets their Content-Security-Policy and Cache-Control, and compresses
+    them. Gradio only compresses paths that look like files.
 
     head: returns HTML for the start of `<head>`, given the browser's Accept-Language header.
     """
@@ -124,6 +124,8 @@ class PagePolicyMiddleware:
                     headers["Content-Encoding"] = "gzip"
                 headers["Content-Security-Policy"] = self._headers.page_policy(page)
                 headers["Content-Length"] = str(len(body))
+                # Else Varnish keeps the page for two minutes, and CDNs rewrite scripts, which the policy then blocks.
+                headers.setdefault("Cache-Control", "private, no-cache, no-transform")
                 headers.add_vary_header("Accept-Language, Accept-Encoding, Cookie")
                 await send(start)
                 await send({"type": "http.response.body", "body": body})

@@ -287,6 +287,11 @@ def test_pages_of_this_version_and_other_clients_are_answered(ask: Ask) -> None:
 # --- response headers
 
 
+def test_caches_neither_keep_nor_change_the_page(ask: Ask) -> None:
+    """One of an earlier version names scripts that are gone, and scripts that a CDN has rewritten are blocked."""
+    assert ask("GET", "/").headers["cache-control"] == "private, no-cache, no-transform"
+
+
 def test_page_csp_restricts_scripts_and_framing(ask: Ask) -> None:
     answer = ask("GET", "")
     policy = dict(part.strip().partition(" ")[::2] for part in answer.headers["content-security-policy"].split(";"))
