@@ -12,6 +12,9 @@ WORK   ?= $(HOME)/.cache/reprise/training
 KEPT   ?= $(WORK)/kept
 OUT    ?= $(WORK)/packed
 
+# An environment whose Python is gone, as after an upgrade of the system, is made and filled again.
+$(shell test -e $(VENV)/bin/python || rm -f $(VENV)/.app $(VENV)/.dev $(VENV)/.lab $(VENV)/.clients)
+
 .DEFAULT_GOAL := help
 .PHONY: help run test test-cluster check format attack bench bench-gpu bench-speaking bench-scale bench-codec bench-quality bench-precision data train pack train-recogniser samples pages upgrade clean
 

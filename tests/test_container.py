@@ -114,6 +114,35 @@ def test_python_that_was_built_without_a_module_is_not_chosen(missing: str, tmp_
     assert "with the modules ctypes, sqlite3 and ssl" in alone.stderr
 
 
+def test_environment_whose_python_is_gone_is_made_and_filled_again(tmp_path: Path) -> None:
+    """As after an upgrade of the system, which leaves a link to nothing. A fake Python makes its environments."""
+    if not shutil.which("make"):
+        pytest.skip("make is not installed")
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for name in ("requirements.txt", "requirements-lock.txt"):
+        (tmp_path / name).touch()
+    fake, calls = tmp_path / "fake", tmp_path / "calls"
+    fake.write_text(
+        f'#!/bin/sh\necho "$@" >>{calls}\n'
+        f'[ "$2" != venv ] || {{ rm -rf .venv; mkdir -p .venv/bin; cp {fake} .venv/bin/python; }}\n'
+    )
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "find-python").write_text(f"#!/bin/sh\necho {fake}\n")
+    for script in (fake, tmp_path / "scripts" / "find-python"):
+        script.chmod(0o700)
+
+    def run() -> list[str]:
+        calls.write_text("")
+        subprocess.run(["make", "run"], cwd=tmp_path, check=True, capture_output=True)
+        return [word for word in calls.read_text().split() if word in ("venv", "install", "app.py")]
+
+    assert run() == ["venv", "install", "app.py"]
+    assert run() == ["app.py"]
+    (tmp_path / ".venv" / "bin" / "python").unlink()
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(tmp_path / "gone")
+    assert run() == ["venv", "install", "app.py"]
+
+
 @pytest.mark.parametrize("name", ["app_file", "sdk_version", "python_version", "hf_oauth"])
 def test_readme_has_valid_front_matter_for_a_space(name: str) -> None:
     front = yaml.safe_load((ROOT / "README.md").read_text("utf-8").split("---")[1])
