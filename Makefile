@@ -5,6 +5,8 @@
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
 PIP    := $(PYTHON) -m pip --disable-pip-version-check -q
+# With PIP_USER=1, as some hosts set it, pip refuses to install into an environment.
+export PIP_USER := 0
 LOCK   := requirements-lock.txt
 RESEMBLYZER := resemblyzer==0.1.4  # without its dependencies, which need a compiler: only its weights are used
 ARGS   ?=

@@ -163,7 +163,7 @@ def pip_install(requirement: str, report: Report) -> None:
     with TemporaryDirectory() as folder:
         constraints = Path(folder) / "installed.txt"
         constraints.write_text("\n".join(sorted(_installed())), "utf-8")
-        command = [sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+        command = [sys.executable, "-m", "pip", "install", "--no-user", "--no-input", "--disable-pip-version-check"]
         command += ["--progress-bar", "off", "--constraint", str(constraints), requirement]
         output = deque[str](maxlen=200)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:

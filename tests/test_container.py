@@ -123,7 +123,7 @@ def test_environment_whose_python_is_gone_is_made_and_filled_again(tmp_path: Pat
         (tmp_path / name).touch()
     fake, calls = tmp_path / "fake", tmp_path / "calls"
     fake.write_text(
-        f'#!/bin/sh\necho "$@" >>{calls}\n'
+        f'#!/bin/sh\necho "$@" user="$PIP_USER" >>{calls}\n'
         f'[ "$2" != venv ] || {{ rm -rf .venv; mkdir -p .venv/bin; cp {fake} .venv/bin/python; }}\n'
     )
     (tmp_path / "scripts").mkdir()
@@ -133,7 +133,11 @@ def test_environment_whose_python_is_gone_is_made_and_filled_again(tmp_path: Pat
 
     def run() -> list[str]:
         calls.write_text("")
-        subprocess.run(["make", "run"], cwd=tmp_path, check=True, capture_output=True)
+        # Some hosts set PIP_USER, with which pip refuses to install into an environment.
+        subprocess.run(
+            ["make", "run"], cwd=tmp_path, env={**os.environ, "PIP_USER": "1"}, check=True, capture_output=True
+        )
+        assert {line.rpartition("user=")[2] for line in calls.read_text().splitlines()} == {"0"}
         return [word for word in calls.read_text().split() if word in ("venv", "install", "app.py")]
 
     assert run() == ["venv", "install", "app.py"]

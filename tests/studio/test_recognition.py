@@ -91,6 +91,7 @@ def test_only_known_models_and_model_folders_are_accepted(recognition: WhisperRe
 
 def test_pip_failure_contains_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")  # simulates a missing connection
+    monkeypatch.setenv("PIP_USER", "1")  # as some hosts set it, for packages outside environments
     seen: list[str] = []
     with pytest.raises(EngineFailed, match="No matching distribution found for reprise-has-no-such-package"):
         pip_install("reprise-has-no-such-package", seen.append)
