@@ -34,6 +34,7 @@ from tests.web.http.test_strange_pages import SECRET
 from tests.web.visitor import Visitor, page_config
 from web.http.hosts import is_local
 from web.identity.accounts import load_accounts
+from web.uploads.endpoint import MAX_BYTES
 
 DEPLOY = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 NAME, SIBLING = "voices.example.org", "blog.example.org"
@@ -197,6 +198,18 @@ def test_page_behind_a_proxy_rejects_a_sibling_site(
                     anna.press("remove", id=kept.id)
         assert [each.name for each in storage.voices.list(owner="user:anna")] == [SECRET]
         assert len(engine.speeches) == 1
+
+
+def test_caddy_passes_the_largest_upload(tmp_path: Path) -> None:
+    if not shutil.which("caddy"):
+        pytest.skip("caddy is not installed (Debian: apt-get install caddy)")
+    (config := tmp_path / "Caddyfile").write_text(example("caddy"))
+    adapted = subprocess.run(
+        ["caddy", "adapt", "--config", config, "--adapter", "caddyfile"], check=True, capture_output=True, text=True
+    )
+    found = re.search(r'"max_size":(\d+)', adapted.stdout)
+    assert found is not None
+    assert int(found[1]) > MAX_BYTES, "the file and the rest of the form"
 
 
 def test_proxy_without_forwarding_headers_admits_nobody(tmp_path: Path) -> None:
