@@ -272,6 +272,13 @@ def test_knock_does_not_hide_quiet_speech() -> None:
     assert 0.9 < clip.samples.abs().max() <= 0.99
 
 
+@pytest.mark.parametrize("length", [1, 8, 32, 48, 80])
+def test_knock_in_quiet_speech_is_not_clipping(length: int) -> None:
+    quiet = read() * 0.03
+    quiet[30_000 : 30_000 + length] = np.resize([0.99, 0.99, -0.99, -0.99], length)
+    assert prepare_reference(written(quiet), OUT).notes == ()
+
+
 def test_background_noise_fades_in_and_out() -> None:
     samples = np.pad(read(), RATE)
     samples += np.random.default_rng(4).normal(0, 0.02, len(samples)).astype(np.float32)
