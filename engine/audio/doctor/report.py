@@ -101,6 +101,8 @@ def check_transcript(transcript: str, seconds: float) -> Finding:
         seconds: duration of the speech, from `Report.speech_seconds` or `Clip.speech_seconds`; 0 or more.
     """
     words = transcript.strip()
+    if words.isupper():  # its capitals are not acronyms, which are spelled
+        words = words.lower()
     return findings.of_transcript(speaking_time(words) if words else 0.0, seconds)
 
 

@@ -280,6 +280,7 @@ def test_transcript_is_checked_against_spoken_seconds() -> None:
     assert "too many words" in str(check_transcript(STORY, half).message)
     assert check_transcript(STORY.split(". ")[0], spoken).light == "red"
     assert "too few words" in str(check_transcript(STORY.split(". ")[0], spoken).message)
+    assert check_transcript(STORY.upper(), spoken).light == "green"
     assert check_transcript("Yes.", 0.0).light == "red"
     assert "is empty" in str(check_transcript(" \n", spoken).message)
     silent = examine(joined(WOMAN[: 7 * RATE], pause(8), WOMAN[7 * RATE :]), RATE)
