@@ -317,7 +317,7 @@ def test_import_of_files_and_archives_reports_each_voice(
     reply = listed["answer"]
     assert (reply["kind"], reply["text"]) == ("bad", "Imported “Anna”, “Zoe”.")
     assert [line.partition(" was not imported. ")[::2] for line in reply["lines"]] == [
-        ("“readme.txt”", "This is not a voice file."),
+        ("“readme.txt”", "This is not a voice file. To make a voice from a recording, use “New voice”."),
         ("“broken.voice”", "This voice file is damaged."),
         (
             "“bad.zip”",
