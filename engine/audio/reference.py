@@ -23,9 +23,11 @@ END_SILENCE = 0.2  # seconds after the last word, which tell the model that the 
 _FADE = 0.005  # seconds at each end, against a click where the background noise stops
 
 # Speech is scaled to -22 dBFS (an RMS of 2,600 in 16 bits), the level of the models' training data, so that a voice has
-# the same loudness from any recording. Gain only, no compression.
+# the same loudness from any recording. Gain only, no compression. From speech that is 20 dB softer, the bundled model
+# clones another pitch and timbre, so a knock, which alone exceeds the ceiling, is limited.
 SPEECH_LEVEL = 0.0794
 _CEILING = 0.99
+_LOUDEST = 16.0  # 12 dB: the most that a block may have over the median of blocks with speech, which have up to 11 dB
 
 _SILENT = 1e-4  # of full scale, -80 dBFS: three steps of 16 bits
 
@@ -116,7 +118,8 @@ def prepare_reference(source: Source, sample_rate: int, *, device: torch.device 
     excerpt = choose_excerpt(analysis.vad_samples, spans, LONGEST_USED - END_SILENCE)
     used = _seconds(recording.samples, recording.sample_rate, (excerpt.start, excerpt.end))
     notes = (*_judge_clipping(recording, excerpt), *_cut_note(excerpt, spans))
-    speech = _levelled(resample(used.to(device), recording.sample_rate, sample_rate))
+    share = total_duration(excerpt.spans) / (excerpt.end - excerpt.start)
+    speech = _levelled(resample(used.to(device), recording.sample_rate, sample_rate), share)
     samples = _on_16_bits(_ended(speech, sample_rate, excerpt.lead))
     spoken = spoken_duration(excerpt.spans)
     return Clip(samples, sample_rate, notes, (excerpt.start, excerpt.end), excerpt.speech_kept, spoken)
@@ -183,16 +186,20 @@ def _cut_note(excerpt: Excerpt, spans: tuple[Span, ...]) -> tuple[UserMessage, .
     return (UserMessage("reference.excerpt", part),)
 
 
-def _levelled(samples: Tensor) -> Tensor:
-    """Apply the gain that gives `SPEECH_LEVEL`, or less if a peak would exceed the ceiling."""
-    return samples * torch.minimum(SPEECH_LEVEL / _active_rms(samples), _CEILING / samples.abs().max())
+def _levelled(samples: Tensor, share: float) -> Tensor:
+    """Apply the gain that gives `SPEECH_LEVEL`, and limit peaks to the ceiling. share: of speech in the samples."""
+    return (samples * (SPEECH_LEVEL / _active_rms(samples, share))).clamp(-_CEILING, _CEILING)
 
 
-def _active_rms(samples: Tensor) -> Tensor:
-    """Return the RMS of the louder half of the blocks of 1,024 samples, so that pauses do not count."""
-    blocks = samples[: len(samples) // 1024 * 1024].view(-1, 1024)
-    powers = blocks.square().mean(dim=1)
-    return powers[powers >= powers.median()].mean().sqrt()
+def _active_rms(samples: Tensor, share: float) -> Tensor:
+    """Return the RMS of the louder half of the blocks of 1,024 samples, or of a smaller part if there is less speech.
+
+    Pauses do not count. The power of louder blocks than speech has, because of a knock, counts as `_LOUDEST` times the
+    median.
+    """
+    powers = samples[: len(samples) // 1024 * 1024].view(-1, 1024).square().mean(dim=1)
+    active = powers.topk(min(len(powers) // 2, int(share * len(powers))) + 1).values
+    return active.clamp(max=_LOUDEST * active.median()).mean().sqrt()
 
 
 def _ended(samples: Tensor, sample_rate: int, lead: float) -> Tensor:

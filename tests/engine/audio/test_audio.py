@@ -262,14 +262,18 @@ def test_first_words_of_a_very_deep_voice_are_detected() -> None:
     assert start < 0.3
 
 
-def test_knock_does_not_hide_quiet_speech() -> None:
-    """Levels follow the voice, not the loudest sample: all words are found, and the peak is not clipped."""
+@pytest.mark.parametrize("length", [1, 300])
+def test_knock_does_not_hide_quiet_speech(length: int) -> None:
+    """Levels follow the voice, not the loudest sample: all words are found, and have the level of other clips."""
     quiet = np.pad(read()[3_400:47_400] * 0.02, 2 * RATE)
-    quiet[RATE] = quiet[2 * RATE + 20_000] = 0.9
+    clean = prepare_reference(written(quiet, subtype="FLOAT"), OUT)
+    for start in (RATE, 2 * RATE + 20_000):
+        quiet[start : start + length] = 0.9
     clip = prepare_reference(written(quiet, subtype="FLOAT"), OUT)
     assert clip.used[0] < 2.05
     assert clip.used[1] > len(quiet) / RATE - 2.1
     assert 0.9 < clip.samples.abs().max() <= 0.99
+    assert clip.samples.abs().median() > 0.8 * clean.samples.abs().median()
 
 
 @pytest.mark.parametrize("length", [1, 8, 32, 48, 80])
@@ -277,6 +281,15 @@ def test_knock_in_quiet_speech_is_not_clipping(length: int) -> None:
     quiet = read() * 0.03
     quiet[30_000 : 30_000 + length] = np.resize([0.99, 0.99, -0.99, -0.99], length)
     assert prepare_reference(written(quiet), OUT).notes == ()
+
+
+@pytest.mark.parametrize("pause", [0.5, 6.0, 25.0])
+def test_speech_has_its_level_between_long_pauses(pause: float, slt_clip: Clip) -> None:
+    speech = read()[3_400:47_400]
+    clip = prepare_reference(
+        written(np.concatenate((speech[:13_000], np.zeros(int(pause * RATE)), speech[13_000:]))), OUT
+    )
+    assert clip.samples.abs().max() == pytest.approx(slt_clip.samples.abs().max().item(), rel=0.3)
 
 
 def test_background_noise_fades_in_and_out() -> None:
