@@ -146,7 +146,7 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"\b([A-Z]{1,3})&([A-Z]{1,3})('?s)?\b", _joined_letters),
     rule(r"(?i)\be\.g\b\.?,?", "for example,"),
     rule(r"(?i)\bi\.e\b\.?,?", "that is,"),
-    rule(rf"(?i)(?<!\.)\b{_NO_UNIT}({'|'.join(_BEFORE_NUMBERS)})\.\s*(?=\d)", _number),
+    rule(rf"(?i)(?<!\.)(?<![a-z]-)\b{_NO_UNIT}({'|'.join(_BEFORE_NUMBERS)})\.\s*(?=\d)", _number),
     rule(
         rf"\b{_NO_UNIT}({'|'.join(BEFORE_LETTER)})\.\s*(?=(?:[A-Z]|[IVXL]+)\b(?!'))",
         lambda match: f"{_BEFORE_NUMBERS[match[1].lower()].capitalize()} ",

@@ -379,6 +379,7 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("Apt. 5, ext. 5, tel. 7, Chap. 5, pt. 2",
          "apartment five , extension five , telephone seven , chapter five , part two"),
         ("Bldg. 7, Ste. 200, op. 5", "building seven , suite two hundred , opus five"),
+        ("They founded the co-op. 20 people came.", "they founded the co op . twenty people came ."),
         ("Fig. A, Vol. II, Ch. IV, Sec. I", "figure A , volume two , chapter four , section one"),
         ("On Mon. Jan 5 and Sun. May 3 we met", "on monday january fifth and sunday may third we met"),
         ("no. 5, pp. 3-7, Smith et al. said", "number five , pages three to seven , smith et al said"),
