@@ -275,7 +275,9 @@ VoiceOutput = Annotated[
         help="File to write, or - for standard output. Default: the voice's name.",
     ),
 ]
-VoiceFile = Annotated[Path, typer.Argument(parser=_file_or_pipe, help="A voice file, or - for standard input.")]
+VoiceFile = Annotated[
+    Path, typer.Argument(parser=_file_or_pipe, help="A voice file, an archive of them, or - for standard input.")
+]
 ImportedName = Annotated[str | None, typer.Option(help="Save it under another name.")]
 
 # ---- of `library`

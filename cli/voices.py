@@ -139,14 +139,39 @@ def import_voice(
     name: options.ImportedName = None,
     database: options.DatabaseAfter = None,
 ) -> None:
-    """Save a voice from a portable file."""
+    """Save a voice from a portable file, or all voices of a .zip of them, as the page exports it."""
     command = context_of(context, database=database)
     from engine.voice import MAX_FILE_BYTES
+    from studio.voices.voice_archive import is_voice_archive
 
     with exit_on_error():
-        data = standard_input(MAX_FILE_BYTES) if file == PIPE else read_regular(file, MAX_FILE_BYTES)
+        if file == PIPE:
+            data = standard_input(MAX_FILE_BYTES)
+        elif is_voice_archive(file):
+            if name is not None:
+                raise InvalidInput("--name is for a single voice: those of an archive keep their names.")
+            with command.library() as library:
+                _import_archive(library, file)
+            return
+        else:
+            data = read_regular(file, MAX_FILE_BYTES)
         with command.library() as library:
             say(f"Imported “{_imported(library, data, name).name}”.")
+
+
+def _import_archive(library: VoiceLibrary, file: Path) -> None:
+    """Import the voices of an archive, and print what became of each. Raises InvalidInput if any was not imported."""
+    from studio.voices.voice_archive import VoiceArchive
+
+    left = 0
+    for inner, data in VoiceArchive(file, file.name).voice_files():
+        try:
+            say(f"Imported “{library.import_voice(data).name}”.")
+        except (InvalidInput, NameTaken) as error:
+            say(f"{inner}: {error}")
+            left += 1
+    if left:
+        raise InvalidInput(f"Not imported: {left} of the files in {file.name}.")
 
 
 def _imported(library: VoiceLibrary, data: bytes, name: str | None) -> VoiceRecord:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
+from zipfile import ZipFile
 
 import httpx
 import numpy as np
@@ -406,6 +407,20 @@ def test_voices_are_added_renamed_exported_deleted_and_imported(run: Run) -> Non
     )
     assert_rejected(run("voices", "import", exported), "--name 'Zoë / 1 2'")
     assert run("voices", "import", exported, "--name", "Other").exit_code == 0
+    with ZipFile("voices.zip", "w") as archive:
+        archive.write(exported)
+        archive.write("-", "again.voice")
+        archive.writestr("notes.txt", "no voice")
+    assert_rejected(run("voices", "import", "voices.zip", "--name", "Third"), "--name is for a single voice")
+    assert run("voices", "delete", "Zoë / 1", "--yes").exit_code == 0
+    result = run("voices", "import", "voices.zip")
+    assert result.exit_code == 1
+    said = result.stderr.splitlines()
+    assert said[0] == "Imported “Zoë / 1”."
+    assert said[1].startswith("again.voice: There is already a voice called “Zoë / 1”.")
+    assert said[2].startswith("notes.txt: ")
+    assert said[3:] == ["Not imported: 2 of the files in voices.zip."]
+
     exported.write_bytes(exported.read_bytes()[:-1])
     assert_rejected(run("voices", "import", exported, "--name", "Third"), "damaged")
     assert listed_names(run("voices", "list")) == ["Other", "Zoë / 1"]

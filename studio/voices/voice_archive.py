@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from engine.errors import InvalidInput, RepriseError, VoiceNotFound
+from engine.files.bounded import open_regular
 from engine.voice import MAX_FILE_BYTES, VOICE_FILE_SUFFIX
 from studio.file_names import safe_file_name, short_stem
 
@@ -48,8 +49,21 @@ class InvalidVoiceArchive(InvalidInput):
     """An archive that cannot be read, or exceeds a limit."""
 
 
+def is_voice_archive(path: Path) -> bool:
+    """Whether a file is an archive, instead of a single voice file. Raises UnreadableFile."""
+    with open_regular(path, MAX_BYTES + MAX_DIRECTORY_BYTES) as file:
+        return _is_zip(file)
+
+
+def _is_zip(file: BinaryIO) -> bool:
+    """Whether a file begins as a .zip does; the file is at its start afterwards."""
+    begins = file.read(4)
+    file.seek(0)
+    return begins in (b"PK\x03\x04", b"PK\x05\x06")
+
+
 class VoiceArchive:
-    """An uploaded .zip of voice files, or a single voice file."""
+    """A .zip of voice files, or a single voice file."""
 
     def __init__(self, path: Path, name: str) -> None:
         """name: of the file, as shown to the user."""
@@ -62,8 +76,7 @@ class VoiceArchive:
         central directory already shows that the archive is unsafe or too large.
         """
         with self._path.open("rb") as file:
-            if file.read(4) not in (b"PK\x03\x04", b"PK\x05\x06"):
-                file.seek(0)
+            if not _is_zip(file):
                 yield self._name, file.read(MAX_FILE_BYTES + 1)  # the extra byte makes parsing reject a longer file
                 return
             try:
