@@ -113,7 +113,7 @@ export class Transport {
 
   // Returns a stream of `body` that ends the waiting events when it closes, breaks off or is silent.
   whole(body) {
-    const reader = body.getReader();
+    const [reader, events] = [body.getReader(), new WholeEvents()];
     let missed = 0; // heartbeats in a row
     const beats = setInterval(() => {
       missed += 1;
@@ -130,10 +130,13 @@ export class Transport {
     return new ReadableStream({
       pull: async (controller) => {
         try {
-          const { done, value } = await reader.read();
-          missed = 0;
-          if (done) finish(controller);
-          else controller.enqueue(value);
+          for (let chunks = []; !chunks.length; ) {
+            const { done, value } = await reader.read();
+            missed = 0;
+            if (done) return finish(controller);
+            chunks = events.take(value);
+            for (const chunk of chunks) controller.enqueue(chunk);
+          }
         } catch (error) {
           this.notice(error);
           if (error.name !== "AbortError") return finish(controller);
@@ -147,4 +150,31 @@ export class Transport {
       },
     });
   }
+}
+
+// Passes on whole events of a stream: a connection may break off within one, which Gradio could not parse.
+class WholeEvents {
+  constructor() {
+    this.rest = []; // chunks of the event whose end has not arrived
+  }
+
+  // Returns the chunks of the events that are complete with this one.
+  take(chunk) {
+    const end = endOfEvents(this.rest.at(-1), chunk);
+    const rest = end ? [] : this.rest;
+    const whole = end ? [...this.rest, chunk.subarray(0, end)] : [];
+    if (end < chunk.length) rest.push(chunk.subarray(end));
+    this.rest = rest;
+    return whole;
+  }
+}
+
+const NEWLINE = "\n".charCodeAt(0);
+
+// Returns the index after the last empty line, with which an event ends; 0 if there is none. before: the preceding chunk.
+function endOfEvents(before, chunk) {
+  for (let at = chunk.length - 1; at >= 0; at -= 1) {
+    if (chunk[at] === NEWLINE && (at ? chunk[at - 1] : before?.at(-1)) === NEWLINE) return at + 1;
+  }
+  return 0;
 }

@@ -162,6 +162,23 @@ test("a broken or refused stream ends the events that wait for it", async () => 
   assert.deepEqual([counts.lost, refused.counts.lost], [1, 1]);
 });
 
+test("events of a stream are passed on whole, in whatever pieces they arrive, and one that breaks off is not", async () => {
+  const sent = 'data: {"msg":"estimation"}\n\ndata: {"msg":"process_generating"}\n\ndata: {"msg":"proc';
+  const bytes = new TextEncoder().encode(sent);
+  for (const size of [1, 2, 25, 27, 28, 29, bytes.length]) {
+    let at = 0;
+    const broken = new ReadableStream({
+      pull(controller) {
+        if (at >= bytes.length) controller.error(new TypeError("network error"));
+        else controller.enqueue(bytes.subarray(at, (at += size)));
+      },
+    });
+    const { made } = transport(async () => new Response(broken));
+    const text = await (await made.send(STREAM)).text();
+    assert.deepEqual(messages(text), ["estimation", "process_generating", "unexpected_error", "close_stream"], `${size} bytes at once`);
+  }
+});
+
 test("a stream on which nothing arrives any more, not even heartbeats, ends the events that wait for it", async () => {
   mock.timers.enable({ apis: ["setInterval"] });
   const beat = new TextEncoder().encode('data: {"msg":"heartbeat"}\n\n');
