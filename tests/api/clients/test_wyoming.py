@@ -269,11 +269,19 @@ def test_unix_socket_in_use_and_other_files_are_left(tmp_path: Path) -> None:
             await check_address(server)
         assert path.read_text() == "kept"
         path.unlink()
-        other = await asyncio.start_unix_server(lambda _reader, writer: writer.close(), path)
+        met = asyncio.Event()
+
+        def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.close()
+            met.set()
+
+        other = await asyncio.start_unix_server(close, path)
         with pytest.raises(InvalidOption, match="already in use"):
             await check_address(server)
         assert path.is_socket()
+        await met.wait()
         other.close()
+        await other.wait_closed()
         await check_address(server)  # the socket of a server that has ended is replaced
 
     run(check)
