@@ -21,13 +21,13 @@ RUN python3 -m venv /opt/venv \
 
 FROM ${BASE}
 # libgomp is OpenMP, which PyTorch uses on CPUs. At its first start the engine compiles code for the processor or the GPU,
-# with gcc and Python's headers, into /models.
+# with gcc and Python's headers, into /models. Group 0 is that of any user whom a platform chooses, as OpenShift does.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends libgomp1=12.* gcc=4:12.* libc6-dev=2.36-* \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 10001 reprise \
     && useradd --uid 10001 --gid reprise --create-home --shell /usr/sbin/nologin reprise \
-    && install -d -o reprise -g reprise -m 700 /data /models
+    && install -d -o reprise -g root -m 770 /data /models
 COPY --from=build /opt/venv /opt/venv
 COPY app.py LICENSE /app/
 COPY assets/ /app/assets/
