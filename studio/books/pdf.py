@@ -23,7 +23,7 @@ _REPEATED = 0.3  # share of the pages: a line at the edges of that many is a run
 _NEARBY = 3  # pages between two with numbers
 _DIGITS = 6  # of a page number
 _TITLE_LINES = 3
-_NUMBER = re.compile(r"[\W\d]*(?:page|seite|página|s\.|p\.)?[\W\d]*", re.IGNORECASE)
+_NUMBER = re.compile(r"[\W\d]*+(?:page|seite|página|s\.|p\.)?[\W\d]*", re.IGNORECASE)
 _ROMAN = re.compile(r"\W*([ivxlc]{1,8})\W*")  # of prefaces
 _VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
@@ -88,18 +88,21 @@ def _without_heads(pages: Sequence[list[str]], chapters: Mapping[int, Sequence[s
     inside = Counter(_key(line) for lines in pages for line in lines[1:-1])
     often = max(3, _REPEATED * len(pages))
 
-    def is_left_out(line: str, at: int) -> bool:
+    def is_left_out(at: int, lines: Sequence[str]) -> bool:
+        """Whether the first of these lines of page `at` is left out."""
+        line, titles = lines[0], chapters.get(at, ())
         if not any(map(str.isalnum, line)):
             return True
         count = edges[_key(line)]
-        return count > inside[_key(line)] and (count >= often or _is_repeated(line, at, pages))
+        is_head = count > inside[_key(line)] and (count >= often or _is_repeated(line, at, pages))
+        return is_head and not any(_is_title(lines, title) for title in titles)
 
     kept = []
     for at, lines in enumerate(pages):
-        start, end, titles = 0, len(lines), chapters.get(at, ())
-        while start < end and is_left_out(lines[start], at) and not _is_any_title(lines[start:], titles):
+        start, end = 0, len(lines)
+        while start < end and is_left_out(at, lines[start : start + _TITLE_LINES]):
             start += 1
-        while start < end and is_left_out(lines[end - 1], at) and not _is_any_title(lines[end - 1 :], titles):
+        while start < end and is_left_out(at, lines[end - 1 : end - 1 + _TITLE_LINES]):
             end -= 1
         kept.append(lines[start:end])
     return kept
@@ -191,10 +194,6 @@ def _is_title(lines: Sequence[str], title: str) -> bool:
     """Whether the first line, or the first lines together, are a title, but for its number, its marks and its case."""
     wanted = _letters(title)
     return any(_letters("".join(lines[:count])) == wanted for count in range(1, len(lines) + 1))
-
-
-def _is_any_title(lines: Sequence[str], titles: Sequence[str]) -> bool:
-    return any(_is_title(lines[:_TITLE_LINES], title) for title in titles)
 
 
 def _letters(text: str) -> str:

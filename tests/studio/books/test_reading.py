@@ -19,10 +19,12 @@ from studio.books import reading
 from studio.books.book_text import MAX_PART, BookText, Unreadable, paragraphs_of, shortened
 from studio.books.extract import READERS
 from studio.books.metadata import plausible_author, plausible_title
+from studio.books.pdf import _without_edges
 from studio.books.reading import Book, book_kind, read_book
 from studio.pictures.covers import make_cover
 from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE
 from tests.studio.books.making import CONTAINER, archive, epub, pdf, picture, word
+from tests.support.linear import assert_linear
 
 BOMB = "<p>" + " " * (MAX_PART + 1) + "</p>"
 ENTITIES = '<!DOCTYPE x [<!ENTITY a "' + "ha" * 500 + '"><!ENTITY b "' + "&a;" * 1000 + '">]>'
@@ -493,6 +495,15 @@ def test_pdf_names_of_speakers_at_edges_are_kept(tmp_path: Path) -> None:
         pages[at] = ["HAMLET", *pages[at]]
     text = " ".join(text for text, _ in texts(read(tmp_path, pdf(pages))))
     assert text.count("HAMLET") == 29
+
+
+@pytest.mark.parametrize("mark", ["\n", "1"])
+@pytest.mark.parametrize("around", ["{}x", "x{}", "{}x1"])
+def test_pdf_edges_of_pages_are_found_in_linear_time(mark: str, around: str) -> None:
+    def page(size: int) -> list[list[str]]:
+        return [around.format(mark * size).split("\n")]
+
+    assert_linear(lambda pages: _without_edges(pages, {0: ["A Title"]}), page, 40_000, limit=2.0)
 
 
 def test_pdf_roman_numbers_of_a_preface_are_left_out(tmp_path: Path) -> None:
