@@ -16,7 +16,7 @@ from typing import Any
 from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 
-from studio.books.book_text import HEADING_WIDTH, BookText, Unreadable, paragraphs_of
+from studio.books.book_text import ENDS, HEADING_WIDTH, BookText, Unreadable, paragraphs_of
 
 MAX_PAGES = 5_000
 _REPEATED = 0.3  # share of the pages: a line at the edges of that many is a running head
@@ -109,10 +109,15 @@ def _without_heads(pages: Sequence[list[str]], chapters: Mapping[int, Sequence[s
 
 
 def _is_repeated(line: str, at: int, pages: Sequence[list[str]]) -> bool:
-    """Whether a line of words is at an edge of a page near page `at`, with the number of that page if it has one."""
+    """Whether a line of words is at an edge of a page near page `at`, with the number of that page if it has one.
+
+    One that ends like a sentence may be a refrain.
+    """
+    if not any(map(str.isalpha, line)) or line.endswith(ENDS):
+        return False
     steps = [step for step in range(-_NEARBY, _NEARBY + 1) if step and 0 <= at + step < len(pages)]
     others = ((step, other) for step in steps for other in (*pages[at + step][:1], *pages[at + step][-1:]))
-    return any(map(str.isalpha, line)) and any(_corresponds(line, other, step) for step, other in others)
+    return any(_corresponds(line, other, step) for step, other in others)
 
 
 def _corresponds(line: str, other: str, step: int) -> bool:

@@ -497,6 +497,15 @@ def test_pdf_names_of_speakers_at_edges_are_kept(tmp_path: Path) -> None:
     assert text.count("HAMLET") == 29
 
 
+def test_pdf_sentences_repeated_at_edges_of_pages_are_kept(tmp_path: Path) -> None:
+    """Such as refrains, which a running head is not."""
+    pages = [[f"This is page {name} of the song.", f"It has a line, number {name}."] for name in WORDS]
+    for at in (3, 4):
+        pages[at] += ["And still the rain came down."]
+    text = " ".join(text for text, _ in texts(read(tmp_path, pdf(pages))))
+    assert text.count("rain") == 2
+
+
 @pytest.mark.parametrize("mark", ["\n", "1"])
 @pytest.mark.parametrize("around", ["{}x", "x{}", "{}x1"])
 def test_pdf_edges_of_pages_are_found_in_linear_time(mark: str, around: str) -> None:
