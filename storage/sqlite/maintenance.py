@@ -22,9 +22,7 @@ from storage.sqlite.reserve import DiskReserve
 
 log = logging.getLogger(__name__)
 
-QUICK = (
-    0.5  # seconds for overwriting at each deletion; libraries that need longer are overwritten by `Database.maintain`
-)
+QUICK = 0.5  # seconds: overwriting that takes longer is left to `Database.maintain`
 _FAILURES = (SQLAlchemyError, sqlite3.Error)
 
 
