@@ -11,6 +11,9 @@ from docx.oxml.ns import qn
 from studio.books.list_numbers import NUMBERED
 
 _PROPERTIES = qn("w:pPr")
+# Word has no more; a malicious document could have any number.
+_LEVELS = 9  # of a list
+_STYLES = 20  # that are based on each other
 _PLACE = re.compile(r"%([1-9])")  # of the number of a level, from 1 on, in the text of a level
 
 
@@ -54,14 +57,15 @@ class WordNumbers:
 
         They are those of the paragraph, or else of its style and of the styles that this is based on.
         """
-        element, seen = paragraph, set[str | None]({None})
-        while element is not None:
+        element = paragraph
+        for _ in range(_STYLES):
             found = element.find(f"{_PROPERTIES}/{qn('w:numPr')}")
             if found is not None and (number := value_of(found, qn("w:numId"))) is not None:
                 return number, value_of(found, qn("w:ilvl"))
-            element = None if style in seen else self._styles.get(style)
-            seen.add(style)
-            style = None if element is None else value_of(element, qn("w:basedOn"))
+            element = self._styles.get(style)
+            if element is None:
+                break
+            style = value_of(element, qn("w:basedOn"))
         return "", None
 
     def _next(self, number: str, level: int) -> str:
@@ -85,14 +89,15 @@ def _levels(numbers: Any) -> dict[int, _Level]:
             value_of(each, qn("w:lvlText")) or "",
             value_of(each, qn("w:pStyle")),
         )
-        for each in numbers.findall(qn("w:lvl"))
+        for each in numbers.findall(qn("w:lvl"))[:_LEVELS]
     }
 
 
 def _starts(number: Any) -> dict[int, int]:
     """Return the numbers with which a list begins anew, by level."""
-    overrides = [(each.get(qn("w:ilvl")), value_of(each, qn("w:startOverride"))) for each in number]
-    return {_whole(level, 0): _whole(start, 1) for level, start in overrides if start is not None}
+    overrides = number.findall(qn("w:lvlOverride"))[:_LEVELS]
+    starts = [(each.get(qn("w:ilvl")), value_of(each, qn("w:startOverride"))) for each in overrides]
+    return {_whole(level, 0): _whole(start, 1) for level, start in starts if start is not None}
 
 
 def value_of(element: Any, path: str) -> str | None:

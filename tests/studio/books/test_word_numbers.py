@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import docx
 import pytest
@@ -9,7 +10,9 @@ from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
+from studio.books.word_numbers import WordNumbers
 from tests.studio.books.test_reading import read, texts
+from tests.support.linear import assert_linear
 
 FORMATS = [
     [("decimal", "%1.", ""), ("decimal", "%1.%2", ""), ("lowerLetter", "%3)", "")],
@@ -86,3 +89,34 @@ def test_numbers_of_styles(tmp_path: Path) -> None:
         ("Chapter 1 The Rain", "Chapter 1 The Rain"), ("1) Night", None), ("2) Day", None), ("Preface", "Preface"),
         ("Chapter 2", "Chapter 2"), ("1. First", None), ("2. Second", None),
     ]  # fmt: skip
+
+
+LEVELS = '<w:lvl w:ilvl="{at}"><w:start w:val="1"/><w:lvlText w:val="%1."/><w:pStyle w:val="T{at}"/></w:lvl>'
+STARTS = '<w:lvlOverride w:ilvl="-{at}"><w:startOverride w:val="1"/></w:lvlOverride>'
+STYLES = '<w:style w:styleId="S{at}"><w:basedOn w:val="S{next}"/></w:style>'
+
+
+@pytest.mark.parametrize(
+    ("levels", "starts", "styles"),
+    [(LEVELS, "", ""), (LEVELS, STARTS, ""), ("", "", STYLES)],
+    ids=["levels", "starts", "styles"],
+)
+def test_lists_and_styles_of_any_number_are_read_in_linear_time(levels: str, starts: str, styles: str) -> None:
+    def document(size: int) -> tuple[WordNumbers, list[Any]]:
+        level, start, style = (
+            "".join(each.format(at=at, next=at + 1) for at in range(size)) for each in (levels, starts, styles)
+        )
+        lists = (
+            f'<w:abstractNum w:abstractNumId="1">{level}</w:abstractNum>'
+            f'<w:num w:numId="1"><w:abstractNumId w:val="1"/>{start}</w:num>'
+        )
+        made = [parse_xml(f"<w:x {nsdecls('w')}>{each}</w:x>") for each in (lists, style)]
+        item = paragraph("x", 1 if levels else None, None, "S0")
+        return WordNumbers(*made), [parse_xml(item.replace("<w:p>", f"<w:p {nsdecls('w')}>", 1))] * size
+
+    def number_all(document: tuple[WordNumbers, list[Any]]) -> None:
+        numbers, paragraphs = document
+        for each in paragraphs:
+            numbers.numbered("x", each)
+
+    assert_linear(number_all, document, 8_000, limit=4.0)
