@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag
@@ -37,6 +37,7 @@ _MARK = re.compile(
 )  # [Pg 5], xii, [A]
 _NOTE = re.compile(r"[\[(]?(?:\d{1,3}|[*†‡§]{1,3})[\])]?")
 _NOTE_IN_BRACKETS = re.compile(rf"(?=\[){_NOTE.pattern}")
+_MARK_PARTS = 20  # elements
 _HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _BREAK = "***"  # the text of a rule between two scenes
 _FIRST_IDEOGRAPH = "\u3400"
@@ -241,12 +242,18 @@ def _is_left_out(element: Any, tag: str) -> bool:
     if not kinds.isdisjoint(_MARKS if tag != "aside" else _MARKS | _NOTES):
         return True
     if not _values(element, "class").isdisjoint(_MARKS) and tag not in _ALL_HEADINGS:
-        return _MARK.fullmatch(_text(element)) is not None
+        return _reads(element, _MARK)
     if tag == "a" and "#" in (element.get("href") or ""):
-        return _NOTE_IN_BRACKETS.fullmatch(_text(element)) is not None
-    if tag != "sup" or not _NOTE.fullmatch(_text(element)):
+        return _reads(element, _NOTE_IN_BRACKETS)
+    if tag != "sup" or not _reads(element, _NOTE):
         return False
     return any(link.get("href") for link in chain(element.iterdescendants("a"), element.iterancestors("a")))
+
+
+def _reads(element: Any, mark: re.Pattern[str]) -> bool:
+    """Whether an element's text is a mark. With more parts than a mark has, it is not read: many may be nested."""
+    is_large = next(islice(element.iter(), _MARK_PARTS, None), None) is not None
+    return not is_large and mark.fullmatch(_text(element)) is not None
 
 
 def _name(element: Any) -> str:

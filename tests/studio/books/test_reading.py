@@ -17,7 +17,9 @@ from engine.errors import InvalidInput, InvalidText
 from storage.scripts.limits import MAX_CHAPTER
 from studio.books import reading
 from studio.books.book_text import MAX_PART, BookText, Unreadable, paragraphs_of, shortened
+from studio.books.epub import _is_left_out, _name
 from studio.books.extract import READERS
+from studio.books.markup import parse_html
 from studio.books.metadata import plausible_author, plausible_title
 from studio.books.pdf import _without_edges
 from studio.books.reading import Book, book_kind, read_book
@@ -513,6 +515,18 @@ def test_pdf_edges_of_pages_are_found_in_linear_time(mark: str, around: str) -> 
         return [around.format(mark * size).split("\n")]
 
     assert_linear(lambda pages: _without_edges(pages, {0: ["A Title"]}), page, 40_000, limit=2.0)
+
+
+@pytest.mark.parametrize("nest", ["<sup>", '<span class="pagenum">'])
+def test_nested_marks_of_an_epub_are_found_in_linear_time(nest: str) -> None:
+    def make(size: int) -> bytes:
+        return f"<p>{nest * 200}{'<i>1</i>' * size}</p>".encode()
+
+    def look(document: bytes) -> None:
+        for element in parse_html(document).iter():
+            _is_left_out(element, _name(element))
+
+    assert_linear(look, make, 20_000, limit=2.0)
 
 
 def test_pdf_roman_numbers_of_a_preface_are_left_out(tmp_path: Path) -> None:
