@@ -42,7 +42,6 @@ def test_imports_exist_and_all_exports_are_imported() -> None:
     # Used by the words of a language (web/ui/modules.py), and by a test in the browser.
     others = {
         ("ui/words.js", "translateGradio"),
-        ("player/playout/outputs.js", "BufferOutput"),
         ("player/playout/outputs.js", "WorkletOutput"),
     }
     assert exported - used - mounts == {(STATIC / path, name) for path, name in others}

@@ -67,6 +67,7 @@ export class BufferOutput {
 
   pump() {
     const { buffer, context } = this;
+    if (context.state === "closed") clearInterval(this.timer);
     if (!buffer || !this.running) return;
     buffer.settle();
     while (buffer.flowing && this.until < context.currentTime + AHEAD_SECONDS && this.next());
