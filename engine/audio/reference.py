@@ -24,10 +24,12 @@ _FADE = 0.005  # seconds at each end, against a click where the background noise
 
 # Speech is scaled to -22 dBFS (an RMS of 2,600 in 16 bits), the level of the models' training data, so that a voice has
 # the same loudness from any recording. Gain only, no compression. From speech that is 20 dB softer, the bundled model
-# clones another pitch and timbre, so a knock, which alone exceeds the ceiling, is limited.
+# clones another pitch and timbre, so a knock does not lower the gain: it is clipped to the ceiling.
 SPEECH_LEVEL = 0.0794
 _CEILING = 0.99
+_BLOCK = 1024  # samples
 _LOUDEST = 16.0  # 12 dB: the most that a block may have over the median of blocks with speech, which have up to 11 dB
+_LASTING = 3  # blocks; a knock is shorter
 
 _SILENT = 1e-4  # of full scale, -80 dBFS: three steps of 16 bits
 
@@ -187,19 +189,30 @@ def _cut_note(excerpt: Excerpt, spans: tuple[Span, ...]) -> tuple[UserMessage, .
 
 
 def _levelled(samples: Tensor, share: float) -> Tensor:
-    """Apply the gain that gives `SPEECH_LEVEL`, and limit peaks to the ceiling. share: of speech in the samples."""
-    return (samples * (SPEECH_LEVEL / _active_rms(samples, share))).clamp(-_CEILING, _CEILING)
+    """Apply the gain that gives `SPEECH_LEVEL`, or less if lasting peaks would exceed the ceiling, and clip the others.
+
+    share: of speech in the samples.
+    """
+    blocks = samples[: len(samples) // _BLOCK * _BLOCK].view(-1, _BLOCK)
+    gain = torch.minimum(SPEECH_LEVEL / _active_rms(blocks, share), _CEILING / _lasting_peak(blocks))
+    return (samples * gain).clamp(-_CEILING, _CEILING)
 
 
-def _active_rms(samples: Tensor, share: float) -> Tensor:
-    """Return the RMS of the louder half of the blocks of 1,024 samples, or of a smaller part if there is less speech.
+def _active_rms(blocks: Tensor, share: float) -> Tensor:
+    """Return the RMS of the louder half of the blocks, or of a smaller part if there is less speech.
 
     Pauses do not count. The power of louder blocks than speech has, because of a knock, counts as `_LOUDEST` times the
     median.
     """
-    powers = samples[: len(samples) // 1024 * 1024].view(-1, 1024).square().mean(dim=1)
+    powers = blocks.square().mean(dim=1)
     active = powers.topk(min(len(powers) // 2, int(share * len(powers))) + 1).values
     return active.clamp(max=_LOUDEST * active.median()).mean().sqrt()
+
+
+def _lasting_peak(blocks: Tensor) -> Tensor:
+    """Return the highest peak that each of `_LASTING` successive blocks reaches, as those of a loud word do."""
+    peaks = blocks.abs().amax(dim=1)
+    return peaks.unfold(0, min(_LASTING, len(peaks)), 1).amin(dim=1).max()
 
 
 def _ended(samples: Tensor, sample_rate: int, lead: float) -> Tensor:

@@ -276,6 +276,15 @@ def test_knock_does_not_hide_quiet_speech(length: int) -> None:
     assert clip.samples.abs().median() > 0.8 * clean.samples.abs().median()
 
 
+def test_loud_word_in_quiet_speech_is_not_clipped() -> None:
+    speech = read() * 0.9
+    loud = len(speech) // 2, len(speech) // 2 + RATE // 3
+    speech[: loud[0]] *= 0.06
+    speech[loud[1] :] *= 0.06
+    clip = prepare_reference(written(speech, subtype="FLOAT"), OUT)
+    assert (clip.samples.abs() > 0.98).sum() < 0.01 * OUT / 3
+
+
 @pytest.mark.parametrize("length", [1, 8, 32, 48, 80])
 def test_knock_in_quiet_speech_is_not_clipping(length: int) -> None:
     quiet = read() * 0.03
