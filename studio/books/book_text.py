@@ -136,13 +136,14 @@ def paragraphs_of(lines: Iterator[str], width: int) -> Iterator[str]:
     group: list[str] = []
     for line in lines:
         text = line.strip()
-        if group and (_begins(text, group[-1], width) or _ORNAMENT.fullmatch(text)):
+        is_ornament = _ORNAMENT.fullmatch(text) is not None
+        if group and (is_ornament or _begins(text, group[-1], width)):
             yield _joined(group)
             group = []
         if text:
             group.append(text)
         ends = text.endswith(ENDS)
-        if group and (not text or (ends and len(text) < 0.8 * width) or _ORNAMENT.fullmatch(text)):
+        if group and (not text or is_ornament or (ends and len(text) < 0.8 * width)):
             yield _joined(group)
             group = []
     if group:
