@@ -52,15 +52,15 @@ def connected(url: str, **options: Any) -> Iterator[socket.socket]:
 
 
 @contextlib.asynccontextmanager
-async def running(app: Starlette) -> AsyncIterator[int]:
-    """Run a server with these limits for the block; return its port."""
+async def running(app: Starlette) -> AsyncIterator[tuple[uvicorn.Server, int]]:
+    """Run a server with these limits until the end of the block; return it and its port."""
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="off"))
     server.config.load()
     connections.limit_connections(server)
     serving = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0)
-    yield server.servers[0].sockets[0].getsockname()[1]
+    yield server, server.servers[0].sockets[0].getsockname()[1]
     server.should_exit = True
     await serving
 
@@ -129,7 +129,7 @@ def test_client_may_read_as_slowly_as_it_plays(monkeypatch: pytest.MonkeyPatch) 
     whole = Response(bytes(16 << 20))  # more than the system's buffers hold
 
     async def read_slowly() -> None:
-        async with running(Starlette(routes=[Route("/", lambda _request: whole)])) as port:
+        async with running(Starlette(routes=[Route("/", lambda _request: whole)])) as (_, port):
             loop = asyncio.get_running_loop()
             with connected(f"http://127.0.0.1:{port}", SO_RCVBUF=1 << 17) as plain:
                 plain.setblocking(False)
@@ -162,7 +162,7 @@ def test_body_after_its_response_is_read_for_a_limited_time(monkeypatch: pytest.
 
     async def refuse_and_go_on() -> None:
         refuse = Route("/", lambda _request: Response("No.", 401), methods=["POST"])
-        async with running(Starlette(routes=[refuse])) as port:
+        async with running(Starlette(routes=[refuse])) as (_, port):
             await asyncio.to_thread(send, f"http://127.0.0.1:{port}")
 
     run(refuse_and_go_on)
@@ -321,32 +321,25 @@ def test_a_stopped_server_waits_for_short_responses_only(
 
     async def serve_and_stop() -> None:
         app = Starlette(routes=[Route("/long", long), Route("/short", short), Route("/late", late)])
-        server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="off"))
-        server.config.load()
-        connections.limit_connections(server)
-        running = asyncio.create_task(server.serve())
-        while not server.started:
-            await asyncio.sleep(0)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        async with (
-            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT) as client,
-            client.stream("GET", "/long") as one,
-            client.stream("GET", "/short") as other,
-        ):
-            pieces, others = one.aiter_raw(), other.aiter_raw()
-            assert [await anext(pieces), await anext(others)] == [b"begun", b"begun"]
-            refused = asyncio.create_task(client.get("/late"))
-            await asked.wait()
-            server.should_exit = True
-            stopped.set()
-            assert [piece async for piece in others] == [b", ended"]
-            with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
-                await anext(pieces)
-            assert (await refused).status_code == 503
-            assert refused.result().json()["error"]["code"] == "server_stopping"
-            assert refused.result().headers["x-request-id"] == "req_1"
-        await asyncio.wait_for(left.wait(), TIMEOUT)
-        await running
+        async with running(app) as (server, port):
+            async with (
+                httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT) as client,
+                client.stream("GET", "/long") as one,
+                client.stream("GET", "/short") as other,
+            ):
+                pieces, others = one.aiter_raw(), other.aiter_raw()
+                assert [await anext(pieces), await anext(others)] == [b"begun", b"begun"]
+                refused = asyncio.create_task(client.get("/late"))
+                await asked.wait()
+                server.should_exit = True
+                stopped.set()
+                assert [piece async for piece in others] == [b", ended"]
+                with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
+                    await anext(pieces)
+                assert (await refused).status_code == 503
+                assert refused.result().json()["error"]["code"] == "server_stopping"
+                assert refused.result().headers["x-request-id"] == "req_1"
+            await asyncio.wait_for(left.wait(), TIMEOUT)
 
     monkeypatch.setattr(connections, "LAST_SECONDS", 0.1)
     with caplog.at_level(logging.WARNING):
