@@ -10,6 +10,7 @@ import { Playback } from "./playback.js";
 import { PlayerView } from "./player_view.js";
 import { stopOnEscape } from "./stop_key.js";
 import { SoundCache, Sound } from "./sound_cache.js";
+import { SpeechEvent } from "./speech_event.js";
 import { failure } from "../connection/server.js";
 import { firstSound } from "../ui/format.js";
 import { randomName } from "../connection/random.js";
@@ -31,6 +32,7 @@ class Player {
     this.links = new FileLinks((id) => trigger("renew_links", { id }));
     this.playback = new Playback((...opened) => this.open(...opened), (...event) => this.onPlayback(...event));
     this.view = new PlayerView(element, this);
+    this.event = new SpeechEvent();
     this.activities = new Map(); // stop functions of other activities, by name
     this.wishes = 0; // counts requests to play a take of the list
     this.before = null; // the sound loaded before the current take, until the take has sound: { sound, place }
@@ -53,6 +55,7 @@ class Player {
     this.live = null; // its Sound, once the engine has begun
     this.take = null; // the id under which it will be stored
     this.hushed = false; // it is loaded paused
+    this.stopping = false; // the server has been asked to end it
     this.nextMessage = 0;
     this.status = "";
     this.state = "empty";
@@ -63,9 +66,18 @@ class Player {
     };
   }
 
+  // Called in the click on a button that speaks. Returns whether a take can begin. start(): repeats the click; it is called
+  // later if the take has ended, or is about to, and only its event is not over yet.
+  mayBegin(start) {
+    if (this.busy && !this.stopping) return false;
+    const now = this.event.request(start);
+    if (!now) this.playback.wake(this.rate); // in the user gesture
+    this.showBusy();
+    return now;
+  }
+
   // Called in the click on Speak: browsers start sound only in a user gesture. Returns the ticket of the new take.
   begin() {
-    if (this.busy) this.stop(); // the former take ends here
     const ticket = randomName();
     this.wishes += 1;
     if (this.live && !this.stats.finished) this.cache.forget(this.ticket);
@@ -82,10 +94,12 @@ class Player {
   // Called in the click on Stop. Pauses playback at once. The spoken part of a take is kept; a queued take is abandoned.
   stop() {
     this.playback.pause();
-    if (!this.busy) return;
-    if (this.live) {
+    this.event.dropRequest();
+    this.stopping = this.busy && this.live !== null;
+    this.showBusy();
+    if (this.stopping) {
       this.trigger("stop_speech", { ticket: this.ticket });
-    } else {
+    } else if (this.busy) {
       this.trigger("abandon");
       this.giveUp(words("player.stopped"), "stopped");
     }
@@ -124,6 +138,7 @@ class Player {
 
   // Called when the event failed: the server refused it, or the connection broke off.
   refused() {
+    this.event.over();
     if (!this.busy) return;
     if (this.stats.received) this.breakOff();
     else this.giveUp(words(failure()), "problem");
@@ -378,8 +393,13 @@ class Player {
   say(status, state) {
     this.status = status;
     this.state = state;
-    document.documentElement.toggleAttribute("data-rp-busy", this.busy);
+    this.showBusy();
     this.view.show();
+  }
+
+  // Shows whether Speak can be pressed.
+  showBusy() {
+    document.documentElement.toggleAttribute("data-rp-busy", (this.busy && !this.stopping) || this.event.requested);
   }
 }
 
@@ -392,7 +412,10 @@ export function mount(component) {
   stopOnEscape(player);
   window.reprisePlayer = {
     wake: () => player.playback.wake(player.rate), // in the user gesture, where playback starts later without one
+    mayBegin: (start) => player.mayBegin(start),
     begin: () => player.begin(),
+    sent: () => player.event.begun(),
+    over: () => player.event.over(),
     stop: () => player.stop(),
     activity: (name, stop) => player.activity(name, stop),
     refused: () => player.refused(),

@@ -14,9 +14,9 @@ export async function beginSpeaking([text, voice, ...values]) {
   const settings = values.slice(0, -2);
   const [key] = values.slice(-2);
   const ticket = window.reprisePlayer.begin();
-  if (voice) return [text, voice, ...settings, key, ticket];
-  const found = await voicePicked();
+  const found = voice || (await voicePicked());
   if (window.reprisePlayer.stats.ticket !== ticket) return new Promise(() => {});
+  window.reprisePlayer.sent();
   return [text, found, ...settings, key ?? opening()[0], ticket];
 }
 

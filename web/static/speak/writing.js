@@ -38,8 +38,6 @@ const TAG = /\[(?! *pause *:)[^[\]\n]{1,80}\](?!\()/i; // neither a pause nor a 
 const PAUSES = [0.3, 0.5, 1, 2]; // seconds
 const area = () => document.querySelector("#rp-text textarea");
 
-const busy = () => document.documentElement.hasAttribute("data-rp-busy");
-
 export function mount({ element, props, trigger, watch }) {
   const find = (selector) => element.querySelector(selector);
 
@@ -128,7 +126,7 @@ export function mount({ element, props, trigger, watch }) {
     if (!here() || composes(event) || defaultPrevented || repeat) return;
     if (key === "Enter" && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
-      if (!busy()) document.querySelector("#rp-speak").click();
+      document.querySelector("#rp-speak").click();
     }
   });
 
@@ -137,12 +135,16 @@ export function mount({ element, props, trigger, watch }) {
     if (isTrusted && !filling && target === area() && document.querySelector("#rp-speak-notice .rp-notice")) trigger("written");
   });
 
-  // In the capture phase, so that an empty text starts no take.
+  // In the capture phase, so that Gradio gets no click that starts no take.
   document.addEventListener(
     "click",
     (event) => {
-      if (!event.target.closest("#rp-speak") || area().value.trim()) return;
+      const speak = event.target.closest("#rp-speak");
+      if (!speak) return;
+      const empty = !area().value.trim();
+      if (!empty && window.reprisePlayer.mayBegin(() => speak.click())) return;
       event.stopPropagation();
+      if (!empty) return;
       window.reprisePlayer.refuse(words("writing.no_text"));
       area().focus();
     },

@@ -95,12 +95,13 @@ def _listen_to_speech(
     more = listen(takes.speak_more, gathered, form, takes, trigger_mode="multiple", queue=True)
     more.failure(None, js="() => { window.repriseTakes.endBatches(); }")
     check = streams.steps(TakeProofHandlers(context).check)
-    checked = listen(takes.check, check, [shared.token], takes, queue=True)
+    checked = listen(takes.check, check, [shared.token], takes, trigger_mode="multiple", queue=True)
     checked.failure(None, js="() => { window.repriseTakes.endCheck(); }")
     listen(checked.then, lambda: broadcast_change("history"), None, shared.changes)
     takes.stop_speech(handlers.stop_more, None, None, queue=False, api_visibility="private")
     for listener in listeners:
         listener.failure(None, js="() => { window.reprisePlayer.refused(); }")
+        listener.then(None, js="() => { window.reprisePlayer.over(); }")
         listen(listener.then, lambda: broadcast_change("history"), None, shared.changes)
     for event in (speak.click, shared.picker.input, shared.hints.written):  # the notice has been read
         event(None, None, shared.notice, js="() => ''")

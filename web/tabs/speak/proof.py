@@ -39,7 +39,7 @@ class TakeProofHandlers:
     def check(self, token: Any, request: gr.Request, event: gr.EventData) -> Iterator[Value]:
         """Yield values with `proof`; the last one also has the list of takes. Never raises.
 
-        proof: id, the take's; attempt, number of the new try, 0 while the take itself is checked. The last one has
+        proof: ticket, the event's; attempt, number of the new try, 0 while the take itself is checked. The last one has
         `over` and the outcome: offer, whether a recogniser must be installed first; added, the id of a better take;
         message, a sentence; problem, whether it is an error.
         """
@@ -49,7 +49,7 @@ class TakeProofHandlers:
         except UnexpectedPayload:
             return
         owner, added = None, None
-        end: Value = {"id": asked.id, "over": True}
+        end: Value = {"ticket": asked.ticket, "over": True}
         try:
             owner = self._context.owner(token, request)
             if not self._context.recognition.ready:
@@ -71,7 +71,7 @@ class TakeProofHandlers:
     def _steps(self, asked: TakeProof, owner: Owner, reservation: Reservation) -> Generator[Value, None, str | None]:
         """Yield the progress; return the id of a better take, or None."""
         proofs = self._context.take_proofs
-        yield _value({"id": asked.id, "attempt": 0})
+        yield _value({"ticket": asked.ticket, "attempt": 0})
         heard = proofs.hearing(asked.id, owner=owner.key)
         if heard is None or not asked.repair:
             proofs.hear(asked.id, owner=owner.key)
@@ -86,7 +86,7 @@ class TakeProofHandlers:
         tries = proofs.repair(asked.id, owner=owner.key, attach=attach)
         try:
             while True:
-                yield _value({"id": asked.id, "attempt": next(tries)})
+                yield _value({"ticket": asked.ticket, "attempt": next(tries)})
         except StopIteration as over:
             return over.value.id if over.value else None
         finally:

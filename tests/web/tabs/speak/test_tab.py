@@ -240,7 +240,8 @@ def repeat_without_history(page: Page, engine: FakeEngine) -> None:
 
 def proof_and_repair(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """The best try is added to the list, which shows after a reload what was recognised."""
-    ready, heard = [False], ["a take with its own feed", *["no"] * 3, "a take with its own seed", "Nothing alike."]
+    ready = [False]
+    heard = ["a take with its own feed", *["no"] * 3, "a take with its own seed", "Nothing alike.", "Other words."]
     monkeypatch.setattr(recognition, "can_transcribe", lambda: ready[0])
     monkeypatch.setattr(recognition, "transcribe", lambda *_given: heard.pop(0))
     row(page).get_by_role("button", name="Check", exact=True).click()
@@ -262,8 +263,18 @@ def proof_and_repair(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     expect(row(page)).to_contain_text("Every word matches the text.")
     expect(row(page, 1).locator("mark")).to_have_text("seed.")
     more(row(page, 2)).click()
+    page.evaluate("""() => {  // the next check begins in the moment in which the former is over
+        const [first, , third] = document.querySelectorAll(".rp-take");
+        const observer = new MutationObserver(() => {
+            if (!third.querySelector("mark")) return;
+            observer.disconnect();
+            [...first.querySelectorAll("button")].find((button) => button.textContent === "Check").click();
+        });
+        observer.observe(third, { childList: true, subtree: true });
+    }""")
     row(page, 2).get_by_role("button", name="Check", exact=True).click()
     expect(row(page, 2).locator("mark")).to_have_count(6)
+    expect(row(page).get_by_role("status")).to_contain_text("Recognised: “Other words.”")
     assert heard == []
 
 
@@ -419,6 +430,23 @@ def use_keys(page: Page, engine: FakeEngine) -> None:
     page.locator("#rp-seed input").press("Meta+Enter")
     wait_for(page, "player.played > 0 && !player.finished")
     assert engine.asked[2][2].seed == 12
+
+    before = player(page)["ticket"]
+    page.evaluate("""() => {
+        for (const key of [{ key: "Escape" }, { key: "Enter", ctrlKey: true }]) {
+            document.dispatchEvent(new KeyboardEvent("keydown", { ...key, bubbles: true, cancelable: true }));
+        }
+    }""")
+    wait_for(page, f"player.ticket !== '{before}' && player.played > 0 && !player.finished")
+
+    before = player(page)["ticket"]
+    page.evaluate("""() => {
+        const another = () => document.querySelector(".rp-again").click();
+        document.addEventListener("reprise:spoken", () => setTimeout(another), { once: true });
+    }""")
+    page.keyboard.press("Escape")
+    wait_for(page, f"player.ticket !== '{before}' && player.played > 0 && !player.finished")
+    assert len(engine.asked) == 5
     page.keyboard.press("Escape")
     wait_for(page, "player.finished")
 
@@ -434,6 +462,6 @@ def use_keys(page: Page, engine: FakeEngine) -> None:
     page.get_by_role("button", name="Hear this voice").click()
     expect(page.get_by_role("button", name="Pause the clip")).to_be_visible()
     expect(page.locator(".rp-status")).to_have_text("The recording of Adam")
-    assert len(engine.asked) == 3, "the shortcut does nothing on other tabs"
+    assert len(engine.asked) == 5, "the shortcut does nothing on other tabs"
     page.locator("#rp-to-new").click()
     expect(page.get_by_role("tab", name="New voice")).to_have_attribute("aria-selected", "true")

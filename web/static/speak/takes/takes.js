@@ -185,9 +185,9 @@ class Takes {
     this.show();
   }
 
-  checked({ id, attempt, over, offer, added, message }) {
-    if (this.checking?.id !== id) return;
-    const { repair } = this.checking;
+  checked({ ticket, attempt, over, offer, added, message }) {
+    if (this.checking?.ticket !== ticket) return; // Gradio repeats the last message when the event is over
+    const { id, repair } = this.checking;
     if (!over) {
       this.checking.attempt = attempt;
       return;
@@ -231,9 +231,10 @@ class Takes {
   }
 
   again(id, what) {
-    if (document.documentElement.hasAttribute("data-rp-busy")) return;
+    if (!window.reprisePlayer.mayBegin(() => this.again(id, what))) return;
     this.repeating = true; // one more take, not several
     this.trigger("again", { id, same: what === "same", ticket: window.reprisePlayer.begin() });
+    window.reprisePlayer.sent();
     this.repeating = false;
   }
 
