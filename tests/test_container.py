@@ -99,22 +99,34 @@ def test_systemd_accepts_the_unit_file(tmp_path: Path) -> None:
     assert (verified.returncode, complaints) == (0, [])
 
 
+def find_python(*candidates: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "REPRISE_PYTHON": " ".join(map(str, candidates))}
+    return subprocess.run([ROOT / "scripts" / "find-python"], env=environment, capture_output=True, text=True)
+
+
+def executable(path: Path, script: str) -> Path:
+    path.write_text(script)
+    path.chmod(0o700)
+    return path
+
+
 @pytest.mark.parametrize("missing", ["_ctypes", "_sqlite3", "_ssl"])
 def test_python_that_was_built_without_a_module_is_not_chosen(missing: str, tmp_path: Path) -> None:
     """As version managers build it where a library's headers are missing."""
     (tmp_path / f"{missing}.py").write_text("raise ImportError")
-    incomplete = tmp_path / "incomplete"
-    incomplete.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
-    incomplete.chmod(0o700)
-
-    def found(*candidates: object) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "REPRISE_PYTHON": " ".join(map(str, candidates))}
-        return subprocess.run([ROOT / "scripts" / "find-python"], env=environment, capture_output=True, text=True)
-
-    assert found(incomplete, sys.executable).stdout.strip() == sys.executable
-    alone = found(incomplete)
+    python = executable(tmp_path / "python", f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
+    assert find_python(python, sys.executable).stdout.strip() == sys.executable
+    alone = find_python(python)
     assert alone.returncode == 1
     assert "with the modules ctypes, sqlite3 and ssl" in alone.stderr
+
+
+@pytest.mark.parametrize(("variable", "value"), [("SOABI", "cpython-312-x86_64-linux-musl"), ("Py_GIL_DISABLED", 1)])
+def test_python_without_wheels_is_not_chosen(variable: str, value: object, tmp_path: Path) -> None:
+    built = f"import sysconfig; sysconfig.get_config_vars()[{variable!r}] = {value!r}"
+    python = executable(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} "$1" "{built}\n$2"\n')
+    assert find_python(python, sys.executable).stdout.strip() == sys.executable
+    assert "PyTorch is not published for musl" in find_python(python).stderr
 
 
 def test_environment_whose_python_is_gone_is_made_and_filled_again(tmp_path: Path) -> None:
