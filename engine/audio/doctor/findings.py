@@ -19,18 +19,18 @@ Measure = Literal[
     "length", "speech", "pauses", "clipping", "loudness", "noise", "rumble", "bandwidth", "voices", "transcript"
 ]
 
-# Unit of each measure, and the number of decimals shown.
-_UNITS: dict[Measure, tuple[str, int]] = {
-    "length": ("s", 1),
-    "speech": ("%", 0),
-    "pauses": ("s", 1),
-    "clipping": ("%", 1),
-    "loudness": ("LUFS", 0),
-    "noise": ("dB", 0),
-    "rumble": ("dB", 0),
-    "bandwidth": ("kHz", 1),
-    "voices": ("σ", 1),
-    "transcript": ("×", 1),
+# Decimals shown of each measure's value, and its unit.
+_DECIMALS: dict[Measure, int] = {
+    "length": 1,  # s
+    "speech": 0,  # %
+    "pauses": 1,  # s
+    "clipping": 1,  # %
+    "loudness": 0,  # LUFS
+    "noise": 0,  # dB
+    "rumble": 0,  # dB
+    "bandwidth": 1,  # kHz
+    "voices": 1,  # standard deviations
+    "transcript": 1,  # expected time over time of speech
 }
 
 _TOO_SHORT = 3.0  # seconds: VALL-E and its followers clone from 3 s
@@ -78,20 +78,15 @@ class Finding:
     more: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def unit(self) -> str:
-        """Unit of `value`: "s", "%", "LUFS", "dB", "kHz", "σ" (standard deviations) or "×"."""
-        return _UNITS[self.measure][0]
-
-    @property
     def message(self) -> UserMessage:
         """Description of the result and what to do. `value` is rounded for display."""
-        value = {} if self.value is None else {"value": round(self.value, _UNITS[self.measure][1])}
+        value = {} if self.value is None else {"value": round(self.value, _DECIMALS[self.measure])}
         return UserMessage(f"doctor.{self.measure}_{self.what}", {**value, **self.more})
 
 
 def of_length(seconds: float) -> Finding:
     """Judge the duration of the whole clip in seconds, as it is displayed: 30.04 s are 30 s."""
-    shown = round(seconds, _UNITS["length"][1])
+    shown = round(seconds, _DECIMALS["length"])
     if shown < _TOO_SHORT:
         return Finding("length", "too_short", "red", seconds)
     if shown < SHORTEST_ADVISED:
