@@ -69,13 +69,11 @@ class SpeechAnalysis:
     """A clip and the speech that voice activity detection found in it.
 
     recording: the clip without DC offset, its loudest sample at about full scale.
-    scale: divisor that was applied to its samples.
     vad_samples: float32 [n], the clip at 16 kHz and at the detector's best level.
     spans: the segments of speech.
     """
 
     recording: Recording
-    scale: float
     vad_samples: Tensor
     spans: tuple[Span, ...]
 
@@ -85,7 +83,7 @@ def analyse_speech(recording: Recording) -> SpeechAnalysis:
     """Find the speech in a clip; `spans` is empty if there is none. Raises UnusableReference for a silent clip."""
     centred = _centred(recording)
     samples = _evened(resample(centred.samples, centred.sample_rate, VAD_RATE))
-    return SpeechAnalysis(centred, float(recording.samples.abs().max()), samples, speech_spans(samples))
+    return SpeechAnalysis(centred, samples, speech_spans(samples))
 
 
 def crest_factor(speech: NDArray[np.float32]) -> float:
