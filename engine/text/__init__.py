@@ -7,11 +7,9 @@ from engine.text.respelling import Respelling
 from engine.text.segmentation import (
     Segment,
     Segmentation,
-    batch_turns,
     check_speakers,
-    split_speaker_turns,
 )
-from engine.text.splitting import cut_text, split_segments
+from engine.text.splitting import cut_text
 from engine.text.timing import frame_budget, frame_minimum, speaking_time
 
 __all__ = [
@@ -20,15 +18,12 @@ __all__ = [
     "Respelling",
     "Segment",
     "Segmentation",
-    "batch_turns",
     "check_speakers",
     "clean_text",
     "cut_text",
     "frame_budget",
     "frame_minimum",
     "speaking_time",
-    "split_segments",
-    "split_speaker_turns",
     "with_paragraph_pauses",
     "without_control_tokens",
     "without_pauses",

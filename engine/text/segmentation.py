@@ -10,7 +10,7 @@ from engine.text.clean import clean_text, join_wrapped, with_plain_line_ends
 from engine.text.cuts import written_size
 from engine.text.pauses import split_pauses
 from engine.text.sentences import ends_sentence
-from engine.text.splitting import MAX_BYTES, line_ends_after, split_lines
+from engine.text.splitting import MAX_BYTES, line_ends_after, split_segments
 from engine.text.tags import SPEAKER_TAG, is_speakable, speaker_numbers
 
 MAX_TURNS = 5
@@ -110,7 +110,7 @@ class Segmentation:
         """Return the segments of a text without pauses."""
         text = clean_text(text)
         if not SPEAKER_TAG.search(text):
-            parts = split_lines(text, self.max_bytes, self.max_sentences, self.size)
+            parts = split_segments(text, self.max_bytes, self.max_sentences, self.size)
             return [Segment(piece, line_ends=line_ends) for piece, line_ends in parts if self.is_spoken(piece)]
         if not SPEAKER_TAG.match(text):
             text = f"<|speaker:0|>{text}"
@@ -129,7 +129,7 @@ class Segmentation:
         words = turn[len(tag) :].strip()
         if self.max_sentences is None and written_size(turn) <= self.max_bytes and "\n" not in words:
             return [Segment(f"{tag}{words}")] if words else []
-        parts = split_lines(words, max(self.max_bytes - len(tag), 1), self.max_sentences, self.size)
+        parts = split_segments(words, max(self.max_bytes - len(tag), 1), self.max_sentences, self.size)
         return [Segment(f"{tag}{piece}", line_ends=line_ends) for piece, line_ends in parts]
 
 

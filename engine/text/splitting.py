@@ -15,13 +15,10 @@ SPOKEN_SIZE_SLACK = 7 / 6
 
 
 def split_segments(
-    text: str,
-    max_bytes: int = MAX_BYTES,
-    max_sentences: int | None = None,
-    size: Callable[[str], int] = written_size,
-) -> list[str]:
+    text: str, max_bytes: int, max_sentences: int | None, size: Callable[[str], int]
+) -> list[tuple[str, int]]:
     """Split text into segments of whole sentences of one paragraph, as many as fit into `max_bytes` UTF-8 bytes, and at
-    most `max_sentences`.
+    most `max_sentences`. Return each with the number of line ends directly after it.
 
     Longer sentences are cut into few parts of similar size, if possible after clauses or before words that begin a
     clause or a phrase. Words, graphemes and tags are never cut, except a single word longer than `max_bytes`. Pieces
@@ -30,13 +27,6 @@ def split_segments(
 
     size: of a piece, limited to `SPOKEN_SIZE_SLACK` times `max_bytes`, for a model that reads more than is written.
     """
-    return [piece for piece, _ in split_lines(text, max_bytes, max_sentences, size)]
-
-
-def split_lines(
-    text: str, max_bytes: int, max_sentences: int | None, size: Callable[[str], int]
-) -> list[tuple[str, int]]:
-    """Split text as `split_segments` does, and return each segment with the number of line ends directly after it."""
 
     def fits(piece: str) -> bool:
         return written_size(piece) <= max_bytes and size(piece) <= SPOKEN_SIZE_SLACK * max_bytes

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidConfig, InvalidInput
-from engine.text import split_segments
+from engine.text.cuts import written_size
 from engine.text.english.numbers import cardinal, roman
 from engine.text.english.pronunciation import (
     MARKS,
@@ -23,6 +23,7 @@ from engine.text.english.pronunciation import (
     parse_arpabet,
     phone_mark,
 )
+from engine.text.splitting import MAX_BYTES, split_segments
 from tests.paths import BUNDLED
 
 LEXICON = Lexicon.load(BUNDLED / "lexicon.json.gz")
@@ -56,7 +57,7 @@ def test_phone_marks_replace_words() -> None:
     )
     assert LEXICON.count_phones(mark) == 4
     assert LEXICON.unpronounceable(f"{mark} 你好") == ["你好"]
-    assert split_segments(f"{mark}. " * 80)[0].endswith(f"{mark}.")
+    assert split_segments(f"{mark}. " * 80, MAX_BYTES, None, written_size)[0][0].endswith(f"{mark}.")
     assert LEXICON.phones("{{cat}}") == LEXICON.phones("cat"), "words in braces are not phones"
     for wrong in ("AE1 Q", "AE3", "AH12", "ae_p"):
         with pytest.raises(InvalidInput, match="is not an ARPAbet phone"):

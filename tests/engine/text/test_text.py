@@ -14,17 +14,17 @@ from engine.errors import InvalidText
 from engine.text import (
     Segment,
     Segmentation,
-    batch_turns,
     clean_text,
     cut_text,
     frame_budget,
     frame_minimum,
     speaking_time,
-    split_segments,
-    split_speaker_turns,
+    splitting,
 )
+from engine.text.cuts import written_size
 from engine.text.english.phrases import TIGHT, cut_cost
 from engine.text.english.pronunciation import spoken_size
+from engine.text.segmentation import batch_turns, split_speaker_turns
 from engine.text.sentences import sentences, with_style
 from engine.text.tags import MAX_STYLE, STYLE_TAG, has_words, is_speakable, style_tag
 from engine.text.timing import least_time
@@ -32,6 +32,11 @@ from tests.paths import MINIATURE
 
 FIXTURES = MINIATURE
 GOLDEN = json.loads((FIXTURES / "turns_golden.json").read_text("utf-8"))
+
+
+def split_segments(text: str, max_bytes: int = splitting.MAX_BYTES, max_sentences: int | None = None) -> list[str]:
+    return [segment for segment, _ in splitting.split_segments(text, max_bytes, max_sentences, written_size)]
+
 
 # Pieces for generated texts, so that marks, tags and scripts often stand next to each other.
 PIECES = (
