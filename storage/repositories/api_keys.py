@@ -59,7 +59,6 @@ class KeyRecord:
     hint: str
     name: str
     owner: str
-    created: datetime
     expires: datetime | None
     rate: Allowance | None
     quota: Allowance | None
@@ -146,7 +145,6 @@ def _record(row: ApiKeyRow, now: datetime) -> KeyRecord:
         hint=row.hint,
         name=row.name,
         owner=row.owner,
-        created=row.created,
         expires=row.expires,
         rate=_allowance(row.rate, row.rate_seconds),
         quota=quota,

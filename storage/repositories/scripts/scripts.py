@@ -61,9 +61,7 @@ class ScriptRecord:
     """
 
     id: str
-    owner: str
     name: str
-    created: datetime  # aware, UTC
     updated: datetime  # aware, UTC; of its name or any card
     cards: int
     done: int
@@ -322,9 +320,7 @@ def _with_totals() -> Select[ScriptRow, int, int, float | None, str | None]:
 def _record(row: ScriptRow, cards: int, done: int, spoken: float | None, cover: str | None) -> ScriptRecord:
     return ScriptRecord(
         id=row.id,
-        owner=row.owner,
         name=row.name,
-        created=row.created,
         updated=row.updated,
         cards=cards,
         done=done,
