@@ -20,7 +20,6 @@ from studio.cluster.messages import DeploymentSettings
 if TYPE_CHECKING:
     from ray.serve import Application
 
-log = logging.getLogger(__name__)
 
 AUTO, LOCAL = "auto", "local"
 APPLICATION = "reprise"

@@ -77,7 +77,6 @@ class QueuePosition:
 class ReplicaStatus:
     """State of a replica."""
 
-    replica: str
     pid: int
     status: EngineStatus
     voices: tuple[str, ...]  # keys of the voices that it has prefilled

@@ -47,7 +47,6 @@ class EngineReplica:
 
     def __init__(self, settings: DeploymentSettings) -> None:
         import ray
-        from ray.serve import get_replica_context
         from ray.serve.metrics import Counter, Gauge, Histogram
 
         names = ("precision", "graphs", "compiled", "deterministic", "slots")
@@ -57,7 +56,6 @@ class EngineReplica:
             limit_gpu_memory(settings.gpus)
         self._engine = Engine.load(settings.engine.model, settings.engine.device, **given)
         self._threads = ThreadPoolExecutor(self._engine.slots + QUEUE + 8, thread_name_prefix="reprise-replica")
-        self._replica = get_replica_context().replica_id.unique_id
         runtime = ray.get_runtime_context()
         self._gpus = tuple(runtime.get_accelerator_ids().get("GPU", ()))
         self._voices: OrderedDict[str, None] = OrderedDict()
@@ -185,7 +183,6 @@ class EngineReplica:
     async def status(self) -> ReplicaStatus:
         """Return the state of this replica."""
         return ReplicaStatus(
-            self._replica,
             os.getpid(),
             self._engine.status(),
             tuple(self._voices),
