@@ -58,10 +58,6 @@ class Recogniser(Protocol):
     def name(self) -> str:
         """Name of its model."""
 
-    @property
-    def ready(self) -> bool:
-        """Whether it can transcribe, perhaps after a download."""
-
     def transcribe(self, sound: bytes, language: str = "") -> str:
         """Transcribe an audio file. language: of the words, "" if unknown. Raises EngineFailed."""
 
