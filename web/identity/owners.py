@@ -36,14 +36,13 @@ OWNER_MODE_OPTIONS = ("auto", "local", "browser")
 
 @dataclass(frozen=True)
 class Owner:
-    """An owner of voices. name: unique within its kind. shown: the display name.
+    """An owner of voices. name: unique within its kind.
 
     address: the request's, from `client_address`; not part of the owner's identity.
     """
 
     kind: Literal["local", "user", "hub", "browser"]
     name: str = ""
-    shown: str = ""
     address: str = field(default="", compare=False)
 
     @property
@@ -157,8 +156,7 @@ def _logged_in(request: gr.Request | None) -> Owner:
     if not username:
         raise InvalidInput("owner.logged_out")
     # NFC as in account names, so that a user is one owner however accents are encoded.
-    name = unicodedata.normalize("NFC", username)
-    return Owner("user", name, name)
+    return Owner("user", unicodedata.normalize("NFC", username))
 
 
 def _signed_in(request: gr.Request | None) -> Owner | None:
@@ -168,7 +166,7 @@ def _signed_in(request: gr.Request | None) -> Owner | None:
     expires = info.get("expires_at")
     if not profile.get("sub") or (expires is not None and expires < time.time()):
         return None
-    return Owner("hub", str(profile["sub"]), str(profile.get("preferred_username", "")))
+    return Owner("hub", str(profile["sub"]))
 
 
 def _session(request: gr.Request | None) -> Mapping[str, Any]:
