@@ -53,12 +53,12 @@ class EvaluationSet:
     domain: tuple[str, ...]
 
     @classmethod
-    def load(cls, folder: Path = FOLDER) -> "EvaluationSet":
-        """Load the set. Raises FileNotFoundError when the folder holds none."""
-        index = json.loads((folder / INDEX).read_text("utf-8"))
-        with gzip.open(folder / DOMAIN, "rt", encoding="utf-8") as lines:
+    def load(cls) -> "EvaluationSet":
+        """Load the set."""
+        index = json.loads((FOLDER / INDEX).read_text("utf-8"))
+        with gzip.open(FOLDER / DOMAIN, "rt", encoding="utf-8") as lines:
             domain = tuple(line.rstrip("\n") for line in lines)
-        return cls(tuple(_speaker(folder, entry) for entry in index["speakers"]), domain)
+        return cls(tuple(_speaker(entry) for entry in index["speakers"]), domain)
 
     def spread(self, count: int | None) -> tuple[Speaker, ...]:
         """Return `count` speakers spread over the set; all of them for None or when there are fewer."""
@@ -71,7 +71,7 @@ class EvaluationSet:
         return [*self.domain, *(clip.text for speaker in self.speakers for clip in speaker.sentences)]
 
 
-def _speaker(folder: Path, entry: dict[str, object]) -> Speaker:
+def _speaker(entry: dict[str, object]) -> Speaker:
     match entry:
         case {
             "name": str(name),
@@ -80,13 +80,13 @@ def _speaker(folder: Path, entry: dict[str, object]) -> Speaker:
             "reference": reference,
             "sentences": [*sentences],
         }:
-            clips = tuple(_clip(folder, clip) for clip in sentences)
-            return Speaker(name, teacher, _clip(folder, reference), clips, teacher_held_out)
-    raise ValueError(f"{folder / INDEX} has an entry that is not a speaker: {entry!r}")
+            clips = tuple(_clip(clip) for clip in sentences)
+            return Speaker(name, teacher, _clip(reference), clips, teacher_held_out)
+    raise ValueError(f"{FOLDER / INDEX} has an entry that is not a speaker: {entry!r}")
 
 
-def _clip(folder: Path, entry: object) -> Clip:
+def _clip(entry: object) -> Clip:
     match entry:
         case {"file": str(file), "text": str(text)}:
-            return Clip(folder / file, text)
-    raise ValueError(f"{folder / INDEX} has an entry that is not a clip: {entry!r}")
+            return Clip(FOLDER / file, text)
+    raise ValueError(f"{FOLDER / INDEX} has an entry that is not a clip: {entry!r}")

@@ -14,7 +14,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 from unittest.mock import patch
@@ -202,11 +202,11 @@ def _label(of: Mapping[str, Any]) -> str:
     return str(of["precision"]) + (f", {of['limit_gib']:g} GiB" if of["limit_gib"] else "")
 
 
-def _parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def _parse() -> argparse.Namespace:
     made = engine_parser(__doc__)
     made.add_argument("--cases", nargs="+", help="a precision, or a precision and a limit in GiB, such as int8:8")
     made.add_argument("--task", help=argparse.SUPPRESS)
-    return made.parse_args(arguments)
+    return made.parse_args()
 
 
 def main() -> None:

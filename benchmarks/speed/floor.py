@@ -39,7 +39,7 @@ from benchmarks.speed.runner_modes import (
     record,
     runner_modes,
 )
-from engine.engine import CPU_SLOTS, GPU_SLOTS
+from engine.engine import CPU_SLOTS, GPU_SLOTS, POSITIONS
 from engine.errors import first_line
 from engine.models.compiling import compile_blocks
 from engine.serving.device import on_device, prepare_device
@@ -49,16 +49,8 @@ GPU_FRAMES, CPU_FRAMES, LARGE_FRAMES = 200, 100, 10
 LARGE = 100_000_000  # parameters; larger models run fewer frames on a CPU
 
 
-def compare(bench: Bench, chosen: list[RunnerMode]) -> list[dict[str, Any]]:
-    """Return the figures of each mode, or the reason why there are none."""
-    found: list[dict[str, Any]] = []
-    for _ in comparing(bench, chosen, found):
-        pass
-    return found
-
-
 def comparing(bench: Bench, chosen: list[RunnerMode], found: list[dict[str, Any]]) -> Iterator[None]:
-    """Append to `found` as `compare` returns it. Yields after each mode."""
+    """Append to `found` the figures of each mode, or the reason why there are none. Yields after each mode."""
     for mode in chosen:
         figures = _or_why_not(partial(measure, bench, mode))
         eager = found[0] if found else figures
@@ -82,7 +74,7 @@ def measure(bench: Bench, mode: RunnerMode) -> dict[str, Any]:
         compile_blocks(model.fast)
     ready = record(runner)
     speeds = [frames_per_second(runner, bench) for _ in range(bench.runs)]
-    read = frame_bytes(model.slow, model.fast, bench.sizes.residual_size, bench.prompt + WARM_UP + bench.frames // 2)
+    read = frame_bytes(model.slow, model.fast, bench.sizes.residual_size, PROMPT + WARM_UP + bench.frames // 2)
     floor = max(bench.bandwidths.values()) / read.total
     speed = statistics.median(speeds)
     return {
@@ -109,7 +101,7 @@ def recording(bench: Bench) -> dict[str, Any]:
         precision,
         available=available_memory(bench.device),
         slots=GPU_SLOTS if on_gpu else CPU_SLOTS,
-        positions=bench.positions,
+        positions=POSITIONS,
     )
     model = build(bench, precision)
     plain = fuse_model(model, bench.sizes) if on_gpu else None

@@ -123,7 +123,6 @@ class ReferenceBaseline:
         *,
         seed: int,
         max_frames: int | None = None,
-        options: SamplingOptions | None = None,
     ) -> Iterator[NDArray[np.float32]]:
         """Yield the take in chunks of samples, float32 mono at the codec's rate.
 
@@ -137,7 +136,7 @@ class ReferenceBaseline:
         prompt = self._system(*reference)
         encoding = time.perf_counter() - began
         codes: list[list[int]] = []
-        for _ in self._codes(text, prompt, codes, seed, max_frames, options or SamplingOptions()):
+        for _ in self._codes(text, prompt, codes, seed, max_frames, SamplingOptions()):
             if len(codes) - sent == CHUNK_FRAMES:
                 chunk, sent = self._decode(codes, sent), len(codes)
                 first = first if first[0] else (sent, time.perf_counter() - began)

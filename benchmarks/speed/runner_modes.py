@@ -52,8 +52,6 @@ class Bench:
     frames: int
     runs: int
     bandwidths: Mapping[str, float]
-    prompt: int = PROMPT
-    positions: int = POSITIONS
 
 
 def runner_modes(device: torch.device, architecture: Architecture, *, compiled: bool = False) -> list[RunnerMode]:
@@ -122,7 +120,7 @@ def new_runner(bench: Bench, model: DualAR, mode: GraphMode, slots: int) -> Mode
         model,
         bench.sizes.residual_size,
         slots=slots,
-        positions=bench.positions,
+        positions=POSITIONS,
         prefixes=PrefixCache(bench.device, 0, 0),
         capture=capture,
         mode=mode,
@@ -140,7 +138,7 @@ def record(runner: ModelRunner) -> float:
 
 def frames_per_second(runner: ModelRunner, bench: Bench) -> float:
     """Measure one listener's frames per second after a prompt, on the stream that an engine uses."""
-    columns = torch.zeros(bench.sizes.dual_ar.num_codebooks + 1, bench.prompt, dtype=torch.long)
+    columns = torch.zeros(bench.sizes.dual_ar.num_codebooks + 1, PROMPT, dtype=torch.long)
     with runner.stream():
         runner.begin(0, Prompt(columns), SamplingOptions(), key=1)
         while not runner.prefill([0]):

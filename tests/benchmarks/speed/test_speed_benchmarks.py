@@ -103,9 +103,15 @@ def _weights(precision: Any, sizes: Sizes) -> Iterator[torch.Tensor]:
     yield from (*model.slow.parameters(), *model.fast.parameters())
 
 
+def compared(bench: Bench, chosen: list[RunnerMode]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    assert len(list(floor.comparing(bench, chosen, found))) == len(chosen)
+    return found
+
+
 def test_smaller_weights_have_a_higher_floor() -> None:
     bench = Bench(CPU, SMALL, frames=2, runs=1, bandwidths={"copy": 1e9})
-    wide, narrow = floor.compare(bench, [RunnerMode("eager", "fp32"), RunnerMode("eager", "bf16")])
+    wide, narrow = compared(bench, [RunnerMode("eager", "fp32"), RunnerMode("eager", "bf16")])
     assert narrow["weights_bytes"] < wide["weights_bytes"]
     assert narrow["floor_frames_per_second"] == pytest.approx(2 * wide["floor_frames_per_second"])
 
@@ -118,7 +124,7 @@ def test_unavailable_way_is_skipped_with_a_note(monkeypatch: pytest.MonkeyPatch)
         RunnerMode("compiled", "fp32", compiled=True),
         RunnerMode("eager", "fp32"),
     ]
-    no_fp8, no_compiler, eager = floor.compare(bench, chosen)
+    no_fp8, no_compiler, eager = compared(bench, chosen)
     assert "Hopper" in no_fp8["skipped"]
     assert "compiler" in no_compiler["skipped"]
     assert eager["frames_per_second"] > 0
