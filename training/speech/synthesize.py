@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 
 _SHORTEST, _LONGEST = 0.8, 5.5  # seconds
+_SILENT = 150.0  # mean magnitude up to which samples are silence
 _LEAD, _TAIL = 0.06, 0.12  # seconds of silence left at either end
 _LEVEL = 2600  # target RMS of the louder samples, full scale is 32,767
 _PEAK = 30000
@@ -184,11 +185,11 @@ def level(samples: np.ndarray) -> np.ndarray:
     return (samples * scale).astype(np.int16)
 
 
-def trimmed(samples: np.ndarray, threshold: float = 150.0) -> tuple[np.ndarray, float]:
+def trimmed(samples: np.ndarray) -> tuple[np.ndarray, float]:
     """Trim silence at both ends to a short margin. Return the samples (none if all is silent) and the seconds removed
     at the start."""
     envelope = np.convolve(np.abs(samples), np.full(220, 1 / 220), "same")
-    loud = np.flatnonzero(envelope > threshold)
+    loud = np.flatnonzero(envelope > _SILENT)
     if not len(loud):
         return samples[:0], 0.0
     first = max(0, int(loud[0] - _LEAD * SAMPLE_RATE))

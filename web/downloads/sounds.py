@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from web.identity.owners import Owner
 
 FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
+_PARTS = 120  # of a waveform as it is drawn
 MIMES = {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg"}
 
 
@@ -104,10 +105,10 @@ def clip_producer(library: VoiceLibrary) -> FileProducer:
     return produce
 
 
-def peaks_of(flac: bytes, count: int = 120) -> list[int]:
-    """Return the waveform of a stored FLAC: the peak of each of `count` equal parts, 0 to 100."""
+def peaks_of(flac: bytes) -> list[int]:
+    """Return the waveform of a stored FLAC: the peak of each of `_PARTS` equal parts, 0 to 100."""
     samples, _ = soundfile.read(io.BytesIO(flac), dtype="int16")
-    parts = np.array_split(np.abs(samples.astype(np.int32)), min(count, max(1, len(samples))))
+    parts = np.array_split(np.abs(samples.astype(np.int32)), min(_PARTS, max(1, len(samples))))
     return [int(part.max(initial=0)) * 100 // 32768 for part in parts]
 
 

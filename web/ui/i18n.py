@@ -72,9 +72,9 @@ class Translations:
         self._labels: set[str] = set()
 
     @classmethod
-    def load(cls, folder: Path = LOCALES) -> Translations:
-        """Load the languages that have a subfolder in `folder`."""
-        languages = {path.name: _texts(path) for path in sorted(folder.iterdir()) if path.is_dir()}
+    def load(cls) -> Translations:
+        """Load the languages that have a subfolder in `LOCALES`."""
+        languages = {path.name: _texts(path) for path in sorted(LOCALES.iterdir()) if path.is_dir()}
         return cls({**languages, ENGLISH: {**english(), **languages[ENGLISH]}})
 
     @property

@@ -18,10 +18,9 @@ DIRECTIONS = {"N": "North", "E": "East", "S": "South", "W": "West"}
 _TEXT_ENDS = re.compile(r"\s*+\Z")
 
 
-def rule(pattern: str, replace: Callable[[re.Match[str]], str] | str, flags: int = 0) -> Rule:
+def rule(pattern: str, replace: Callable[[re.Match[str]], str] | str) -> Rule:
     """Return a rule. replace: a function, or a template as for `re.sub`."""
-    made = re.compile(pattern, flags)
-    return made, replace if callable(replace) else lambda match: match.expand(replace)
+    return re.compile(pattern), replace if callable(replace) else lambda match: match.expand(replace)
 
 
 def ends_text(match: re.Match[str]) -> bool:

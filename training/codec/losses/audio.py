@@ -24,7 +24,6 @@ _MEL_FLOOR, _MAGNITUDE_FLOOR = 1e-4, 3e-3
 _LOWEST_F0, _HIGHEST_F0 = 55.0, 400.0  # Hz
 _PITCH_WINDOW = 2048 / 22050  # seconds
 _PERIODIC, _AUDIBLE = 0.55, 0.01  # autocorrelation and RMS of a voiced frame
-_NEARLY_HIGHEST = 0.9  # of the highest peak of the autocorrelation
 _USUAL_LOG_F0 = 7.2  # log2 of 147 Hz
 
 
@@ -105,7 +104,7 @@ def pitch_of(audio: Tensor, sample_rate: int, frame_length: int) -> tuple[Tensor
     power = _autocorrelation(frames * shape, last) / _autocorrelation(shape, last)
     periodicity = power[..., first:] / (power[..., :1] + 1e-6)
     best = periodicity.amax(-1)
-    lag = first + first_high_peak(periodicity, share=_NEARLY_HIGHEST, spread=first // 4)
+    lag = first + first_high_peak(periodicity, spread=first // 4)
     voiced = (best > _PERIODIC) & (frames.square().mean(-1).sqrt() > _AUDIBLE)
     return torch.log2(sample_rate / lag), voiced
 

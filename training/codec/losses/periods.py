@@ -4,19 +4,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+_NEARLY_HIGHEST = 0.9  # of the highest peak of a periodicity
 
-def first_high_peak(periodicity: Tensor, *, share: float, spread: int) -> Tensor:
+
+def first_high_peak(periodicity: Tensor, *, spread: int) -> Tensor:
     """Return the index of the first peak that is nearly the highest, because multiples of the period match as well.
 
     Args:
         periodicity: `[…, L]` by lag.
-        share: of the highest value, from which on a peak counts.
-        spread: lags after the first such value among which its peak is.
+        spread: lags after the first nearly highest value among which its peak is.
 
     Returns: int64 `[…]`.
     """
     best = periodicity.amax(-1, keepdim=True)
-    climb = (periodicity > share * best).int().argmax(-1, keepdim=True)
+    climb = (periodicity > _NEARLY_HIGHEST * best).int().argmax(-1, keepdim=True)
     near = (climb + torch.arange(spread, device=climb.device)).clamp(max=periodicity.shape[-1] - 1)
     peak = periodicity.gather(-1, near).argmax(-1, keepdim=True)
     return near.gather(-1, peak)[..., 0]
