@@ -4,19 +4,13 @@ python -m scripts.screenshots
 """
 
 import argparse
-import re
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Literal
 
 from playwright.sync_api import Browser, Page, StorageState, expect
 
-from benchmarks.browser import chromium
+from benchmarks.browser import chromium, served_app
 from tests.web.visiting import TIMEOUT, open_tab
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,23 +22,6 @@ Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
 CLIP = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
 DIALOGUE = "Clara: Have you seen the blue bicycle?\nBen: It is on the bridge.\nClara: Then let us go for a walk."
-
-
-@contextmanager
-def served() -> Iterator[str]:
-    """Serve the app with a new library; yield its link."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "app.py", "--no-open", "--database", f"{folder}/voices.db"]
-        app = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        try:
-            assert app.stdout is not None
-            found = next(filter(None, (re.search(r"http://\S+", line) for line in app.stdout)), None)
-            if found is None:
-                raise SystemExit("The app has not started; its message is above.")
-            yield found.group()
-        finally:
-            app.terminate()
-            app.wait()
 
 
 def work(page: Page) -> None:
@@ -94,7 +71,7 @@ def main() -> None:
     """Write the screenshots and the page that shows them."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     PAGES.mkdir(parents=True, exist_ok=True)
-    with served() as url, chromium() as browser:
+    with served_app() as url, chromium() as browser:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         context.set_default_timeout(TIMEOUT)
         page = context.new_page()

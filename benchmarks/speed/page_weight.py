@@ -11,24 +11,18 @@ Paint). Usable: the voices are shown, and Speak is enabled and its player loaded
 of more than 50 ms before five seconds without any has ended (Time to Interactive).
 """
 
-import re
-import subprocess
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
 from playwright.sync_api import Browser, Page, Response
 
 from benchmarks._report import Cell
-from benchmarks.browser import chromium
+from benchmarks.browser import chromium, served_app
 from benchmarks.speed._shared import Table, keep, parser, spread
 
-ROOT = Path(__file__).resolve().parents[2]
 PORT = 7898
 OURS = "/reprise/static/"
 READY = """() => {
@@ -47,20 +41,6 @@ BUDGET = 350_000  # bytes of our files without fonts
 _TIMEOUT = 60_000  # ms
 TIMES = ("first paint", "usable", "interactive")
 Times = dict[str, float]
-
-
-@contextmanager
-def served() -> Iterator[str]:
-    """Serve the app with a new library. Yield its link."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "app.py", "--port", str(PORT), "--no-open", "--database", f"{folder}/voices.db"]
-        app = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        try:
-            assert app.stdout is not None
-            yield next(found.group() for line in app.stdout if (found := re.search(r"http://\S+", line)))
-        finally:
-            app.terminate()
-            app.wait()
 
 
 def kind_of(url: str) -> str:
@@ -105,7 +85,7 @@ def times(page: Page) -> Times:
 
 def measure(runs: int) -> dict[str, Any]:
     """Visit the page `runs` times."""
-    with served() as url, chromium() as browser:
+    with served_app("--port", str(PORT)) as url, chromium() as browser:
         visits = [visit(browser, url) for _ in range(runs)]
     kinds = sorted(visits[0][2])
     return {
