@@ -20,7 +20,6 @@ from tests.engine.conftest import golden
 
 GOLDEN = golden("dual_ar")
 PROMPT = GOLDEN["prompt"].long()[None]
-STANDS_FOR_END = 5
 
 
 def relative_error(ours: Tensor, theirs: Tensor) -> float:
