@@ -47,16 +47,15 @@ class History:
         search: str = "",
         starred: bool = False,
         voice_id: str | None = None,
-        skip: int = 0,
         limit: int = 50,
     ) -> HistoryPage:
-        """Return the history, newest first, without sound: `limit` entries (at most 500) after the first `skip`.
+        """Return the history, newest first, without sound: `limit` entries (at most 500).
 
         search: words that are all in the text or the voice's name, regardless of case and accents.
         starred: only starred entries. voice_id: only those of this voice. Raises InvalidInput.
         """
         check_text(search, "search", MAX_SEARCH)
-        if skip < 0 or not 1 <= limit <= MAX_PAGE:
+        if not 1 <= limit <= MAX_PAGE:
             raise InvalidInput("field.bad_page", most=MAX_PAGE)
         if voice_id is not None and not is_id(voice_id):
             return HistoryPage((), 0)
@@ -67,7 +66,6 @@ class History:
                 search=search,
                 starred=starred,
                 voice_id=voice_id,
-                skip=skip,
                 limit=limit,
             )
 

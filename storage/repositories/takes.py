@@ -176,9 +176,7 @@ def create(
     return row.id
 
 
-def page(
-    *, session: Session, owner: str, search: str, starred: bool, voice_id: str | None, skip: int, limit: int
-) -> HistoryPage:
+def page(*, session: Session, owner: str, search: str, starred: bool, voice_id: str | None, limit: int) -> HistoryPage:
     """Return a page of the owner's history. search: words that are all in the text or the voice's name."""
     wanted = [TakeRow.owner == owner, TakeRow.listed]
     wanted += [TakeRow.search_key.contains(word, autoescape=True) for word in sorted(set(search_fold(search).split()))]
@@ -187,7 +185,7 @@ def page(
     if voice_id is not None:
         wanted.append(TakeRow.voice_id == voice_id)
     total = session.scalar(select(func.count()).select_from(TakeRow).where(*wanted)) or 0
-    return HistoryPage(tuple(_records(session, _newest_first().where(*wanted).offset(skip).limit(limit))), total)
+    return HistoryPage(tuple(_records(session, _newest_first().where(*wanted).limit(limit))), total)
 
 
 def record(*, session: Session, take_id: str, owner: str) -> TakeRecord:
