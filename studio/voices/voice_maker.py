@@ -97,7 +97,7 @@ def make_voice(
     deletion_token = app.storage.deletion_token(owner=owner)
     agreed = given_consent(app.storage, consent, owner=owner)
     require_cloning(app.engine)
-    cleaned = free_name(app, name, owner)
+    cleaned = checked_name(app, name, owner)
     language = voice_language(app.engine, clean_language(language))
     if not transcript.strip():
         transcript = _transcribe(app, clip, language)
@@ -126,7 +126,7 @@ def speak_sample(app: AppContext, name: str, description: str, *, owner: str, la
     language: a key of `SAMPLE_TEXTS`, as returned by `sample_language`.
     Raises NameTaken, InvalidOption for a model that takes no description, and what `speak` raises.
     """
-    free_name(app, name, owner)
+    checked_name(app, name, owner)
     engine, described = app.engine, BuiltInVoice(description=description.strip())
     how, take = replace(engine.default_options, language=language), TakeBuffer(engine.sample_rate)
     with closing(engine.speak(SAMPLE_TEXTS[language], described, how, owner=owner)) as speech:
@@ -163,7 +163,7 @@ def require_cloning(engine: ModelManager) -> None:
         raise InvalidInput("engine.describes_only" if able.designs_voices else "engine.no_cloning")
 
 
-def free_name(app: AppContext, name: str, owner: str, renamed: str = "") -> str:
+def checked_name(app: AppContext, name: str, owner: str, renamed: str = "") -> str:
     """Clean a name, and check that none of the owner's voices has it. Raises NameTaken, InvalidName.
 
     renamed: id of a voice that may have it.

@@ -19,7 +19,7 @@ from engine.voice import Consent, Voice, clean_name
 from studio.voices.languages import clean_language
 from studio.voices.voice_maker import (
     SAMPLE_TEXTS,
-    free_name,
+    checked_name,
     require_cloning,
     sample_language,
     save_described_voice,
@@ -315,7 +315,7 @@ class NewVoiceHandlers:
         if self._saved_before(name, digest, owner):
             return ""
         try:
-            free_name(self._context, name, owner, changed)
+            checked_name(self._context, name, owner, changed)
         except NameTaken as error:
             return texts("new.name_taken", **error.message.values)
         except InvalidName as error:
