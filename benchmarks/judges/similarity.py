@@ -55,14 +55,14 @@ class SpeakerEncoder(nn.Module):
         wave = at_rate(samples, sample_rate, RATE)
         wave = _without_pauses(wave)
         wave = wave * (_LEVEL / wave.square().mean().sqrt())
-        looks = self._looks(self._mel(wave).T)
-        _, (hidden, _) = self.lstm(looks)
+        windows = self._windows(self._mel(wave).T)
+        _, (hidden, _) = self.lstm(windows)
         vectors = nn.functional.normalize(self.linear(hidden[-1]).relu(), dim=1)
         unit: NDArray[np.float32] = nn.functional.normalize(vectors.mean(dim=0), dim=0).numpy()
         return unit
 
-    def _looks(self, mel: Tensor) -> Tensor:
-        """Split [frames, mels] into windows [looks, 160, mels]. The last one is kept if it is three quarters full."""
+    def _windows(self, mel: Tensor) -> Tensor:
+        """Split [frames, mels] into windows [N, 160, mels]. The last one is kept if it is three quarters full."""
         starts = range(0, max(1, len(mel) - _WINDOW // 4 * 3 + 1), _STEP)
         padded = nn.functional.pad(mel, (0, 0, 0, _WINDOW))
         return torch.stack([padded[start : start + _WINDOW] for start in starts])
