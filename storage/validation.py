@@ -50,9 +50,9 @@ def checked_owner(owner: str) -> str:
     return owner
 
 
-def check_seed(seed: int | None) -> None:
+def check_seed(seed: int) -> None:
     """Raise InvalidInput for a seed that the engine does not accept."""
-    if seed is not None and not 0 <= seed <= MAX_SEED:
+    if not 0 <= seed <= MAX_SEED:
         raise InvalidInput("option.seed", seed=str(seed), most=str(MAX_SEED))
 
 

@@ -13,7 +13,7 @@ from storage.repositories.scripts.cards import CardRecord
 from storage.repositories.scripts.hearings import Hearing
 from storage.repositories.scripts.scripts import NewCard, ScriptRecord
 from storage.repositories.takes import NewTake, TakeRecord
-from storage.validation import Clock, Settings, checked_owner, utc_now
+from storage.validation import Clock, checked_owner, utc_now
 from storage.voices.library import LOCAL
 
 ScriptRecords = list[ScriptRecord]  # defined here because `list` and `takes` are methods of the class
@@ -219,15 +219,6 @@ class ScriptLibrary:
         with self._database.write() as session:
             return cards.cast(
                 session=session, script_id=script_id, owner=checked_owner(owner), speaker=speaker, voice_id=voice_id
-            )
-
-    def configure(
-        self, card_id: str, *, seed: int | None = None, settings: Settings | None = None, owner: str = LOCAL
-    ) -> CardRecord:
-        """Set the seed and settings of a card's next take; omitted ones are reset to defaults. Raises InvalidInput."""
-        with self._database.replace() as session:
-            return cards.configure(
-                session=session, card_id=card_id, owner=checked_owner(owner), seed=seed, settings=settings or {}
             )
 
     def queue(self, script_id: str, card_ids: Sequence[str] | None = None, *, owner: str = LOCAL) -> int:

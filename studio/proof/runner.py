@@ -198,7 +198,7 @@ class ProofRunner:
         """Speak a part of a card's text again; None when the run was stopped."""
         while not run.stopped.is_set():
             try:
-                return self._scripts.speak_once(replace(card, seed=None, text=text), run.stopped, owner=run.owner)
+                return self._scripts.speak_once(replace(card, text=text), run.stopped, owner=run.owner)
             except EngineBusy:
                 run.stopped.wait(BUSY_SECONDS)
         return None

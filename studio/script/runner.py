@@ -14,9 +14,8 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from engine.engine import SpeakOptions
 from engine.errors import (
     ClaimLost,
     DatabaseUnavailable,
@@ -28,7 +27,6 @@ from engine.errors import (
 from engine.messages import UserMessage
 from storage.validation import new_id
 from studio.script.fair_semaphore import FairSemaphore
-from studio.takes.buffer import SAMPLING_SETTINGS
 from studio.takes.requests import TakeRequest, TakeStarter
 from studio.tracebacks import describe_error
 from studio.user_messages import user_message
@@ -258,7 +256,7 @@ class ScriptRunner:
         """Speak a card; None when it was stopped. Raises InvalidInput, and what the engine raises."""
         if card.voice_id is None:
             raise InvalidInput("cards.no_voice")
-        request = TakeRequest(card.text, card.voice_id, options_of(card, self._engine.default_options))
+        request = TakeRequest(card.text, card.voice_id, self._engine.default_options)
         take = self._take_starter.begin(request, owner=run.owner)
         with closing(take.speech) as speech:
             speech.front_end = "script"
@@ -290,9 +288,3 @@ class ScriptRunner:
                 scripts.fail(card.id, message, owner=run.owner, run_id=run.id)
         except (ClaimLost, ScriptNotFound) as error:
             log.info("a card was stopped or deleted while it was spoken: %s", describe_error(error))
-
-
-def options_of(card: CardRecord, defaults: SpeakOptions) -> SpeakOptions:
-    """Return the options of a card: its own settings, else the engine's."""
-    own: dict[str, Any] = {name: card.settings.get(name, getattr(defaults, name)) for name in SAMPLING_SETTINGS}
-    return SpeakOptions(**own, seed=card.seed)

@@ -146,6 +146,6 @@ def _shift(session: Session, script_id: str, *, by: int, start: int) -> None:
 
 def _values(row: CardRow) -> dict[str, object]:
     """The columns that the second part of a split card inherits."""
-    names = ("script_id", "speaker", "voice_id", "pause", "ends_paragraph", "speed", "locked", "seed", "settings")
+    names = ("script_id", "speaker", "voice_id", "pause", "ends_paragraph", "speed", "locked")
     status = "queued" if row.status == "queued" else "idle"
     return {"status": status, "failure": None, **{name: getattr(row, name) for name in names}}

@@ -7,7 +7,6 @@ attaches takes to cards; `card_order` inserts, moves, splits and merges cards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,7 +20,7 @@ from storage.models import CardRow, CardTakeRow, ScriptRow, TakeRow
 from storage.repositories.scripts import scripts
 from storage.scripts.limits import MAX_SPEAKER
 from storage.sqlite import erasure
-from storage.validation import Settings, check_seed, is_id, settings_from_json, settings_to_json
+from storage.validation import is_id
 
 CardState = Literal["new", "queued", "spoken", "failed"]
 
@@ -33,9 +32,9 @@ class CardRecord:
     ends_paragraph: its pause follows the script's. speed: playback speed of its take, 0.5 to 2. chapter: the title of
     the chapter that begins with it, or None.
 
-    state: `failed` has a message in `failure`; `queued` may have a take, which the next one replaces. seed, settings:
-    how it is spoken; None and empty for the defaults. take_id, duration: the chosen take and its seconds, or
-    None. stop_reason: of its speech; after `length` and `short` words may be missing. takes: their number.
+    state: `failed` has a message in `failure`; `queued` may have a take, which the next one replaces. take_id,
+    duration: the chosen take and its seconds, or None. stop_reason: of its speech; after `length` and `short` words may
+    be missing. takes: their number.
     """
 
     id: str
@@ -51,8 +50,6 @@ class CardRecord:
     locked: bool
     state: CardState
     failure: UserMessage | None
-    seed: int | None
-    settings: Mapping[str, str | int | float | bool | None]
     take_id: str | None
     duration: float | None
     stop_reason: str | None
@@ -144,14 +141,6 @@ def cast(*, session: Session, script_id: str, owner: str, speaker: str | None, v
     for row in rows:
         _give_voice(session, row, voice_id)
     return len(rows)
-
-
-def configure(*, session: Session, card_id: str, owner: str, seed: int | None, settings: Settings) -> CardRecord:
-    """Set the seed and settings of a card's next take. Raises ScriptNotFound, InvalidInput."""
-    row = lock_row(session=session, card_id=card_id, owner=owner)
-    check_seed(seed)
-    row.seed, row.settings = seed, settings_to_json(settings)
-    return changed(session, row, owner)
 
 
 def lock_row(*, session: Session, card_id: str, owner: str) -> CardRow:
@@ -282,8 +271,6 @@ def to_record(
         locked=row.locked,
         state=_state(row, take_id),
         failure=None if row.failure is None else UserMessage.from_json(row.failure),
-        seed=row.seed,
-        settings=settings_from_json(row.settings),
         take_id=take_id,
         duration=duration,
         stop_reason=stop_reason,

@@ -114,8 +114,6 @@ def card_values(card: NewCard, *, script_id: str, position: int, voice_id: str |
         "locked": False,
         "status": "idle",
         "failure": None,
-        "seed": None,
-        "settings": "{}",
     }
 
 

@@ -98,7 +98,6 @@ class RandomLibrary:
                 scripts.edit(card_id, self.mark.text(1_000), owner=owner)
                 scripts.set_speaker(card_id, self.mark.token(), owner=owner)
                 scripts.fail(card_id, UserMessage(self.mark.text(300)), owner=owner)
-                scripts.configure(card_id, settings={"style": self.mark.text(60)}, owner=owner)
             script = self.chance.choice(scripts.list(owner=owner))
             scripts.rename(script.id, self.mark.text(120), owner=owner)
 

@@ -350,14 +350,8 @@ def test_card_has_take_count_and_stop_reason(storage: Storage) -> None:
     assert (outdated.takes, outdated.stop_reason) == (3, None)
 
 
-def test_card_seed_settings_and_pause(storage: Storage) -> None:
+def test_card_pause(storage: Storage) -> None:
     one, *_ = create_cards(storage)
-    configured = storage.scripts.configure(one.id, seed=5, settings={"temperature": 0.5})
-    assert (configured.seed, configured.settings) == (5, {"temperature": 0.5})
-    configured = storage.scripts.configure(one.id)
-    assert (configured.seed, configured.settings) == (None, {})
-    with pytest.raises(InvalidInput, match="seed"):
-        storage.scripts.configure(one.id, seed=-1)
     for wrong in (-0.1, 61.0, float("nan")):
         with pytest.raises(InvalidInput, match="pause"):
             storage.scripts.set_pause(one.id, wrong)

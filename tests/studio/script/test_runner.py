@@ -344,17 +344,6 @@ def test_cards_queued_while_running_are_spoken(
     assert [card.state for card in cards()] == ["spoken", "new", "new", "spoken"]
 
 
-def test_card_is_spoken_with_its_own_settings(
-    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
-) -> None:
-    first = cards()[0].id
-    storage.scripts.configure(first, seed=5, settings={"temperature": 0.2}, owner=OWNER)
-    storage.scripts.queue(script, [first], owner=OWNER)
-    runner.start(OWNER, script)
-    until(finished(runner, script))
-    assert actor.asked[0][2] == SpeakOptions(temperature=0.2, seed=5)
-
-
 def test_each_end_callback_is_called_once(actor: Actor, runner: ScriptRunner, storage: Storage, script: str) -> None:
     over: list[str] = []
     actor.hold(TEXTS[0])

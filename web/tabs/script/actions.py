@@ -219,7 +219,6 @@ class ScriptActions:
         if card.locked:
             raise InvalidInput(texts("script.locked"))
         with self._reserve(owner, card.script_id, texts) as over:
-            self._scripts.configure(card.id, settings=card.settings, owner=owner.key)
             self._scripts.queue(card.script_id, [card.id], owner=owner.key)
             self._runner.start(owner.key, card.script_id, over.pop_all().close)
         return {}
