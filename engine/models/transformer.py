@@ -63,15 +63,15 @@ class QueryKeyNorm(FoldableRMSNorm):
         return F.rms_norm(x, (x.shape[-1],), self.weight, self.eps)
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Multiply x `[…, D]` by the transpose of weight `[E, D]` and add bias → `[…, E]`.
+def linear(x: Tensor, weight: Tensor) -> Tensor:
+    """Multiply x `[…, D]` by the transpose of weight `[E, D]` → `[…, E]`.
 
     A batch `[B, T, D]` in fp32 on a CPU is multiplied row by row of the batch. There, matrix products of different
     heights round differently, so a request would draw other codes in a batch than alone; one product is not faster.
     """
     if not _is_row_by_row(x, weight):
-        return F.linear(x, weight, bias)
-    return _product(x, _columns(weight, len(x)), bias)
+        return F.linear(x, weight)
+    return torch.bmm(x, _columns(weight, len(x)))
 
 
 def _is_row_by_row(x: Tensor, weight: Tensor) -> bool:
