@@ -16,6 +16,7 @@ from engine.errors import InvalidInput
 
 FETCH_TIMEOUT = 60.0  # seconds for a whole clip
 READ_TIMEOUT = 15.0  # seconds to connect, and between two parts of a clip
+_FIELD = "ref_audio"  # of the requests
 _FINAL_DOT = re.compile(r"\.(?=(:[0-9]+)?\Z)")
 
 
@@ -27,31 +28,31 @@ class ClipSource:
         self._hosts = {_normal_host(host.strip()) for host in hosts} - {""}
         self._client = client
 
-    async def read(self, url: str, field: str = "ref_audio") -> bytes:
-        """Return the clip at a URL. field: its name in the request, for errors. Raises InvalidInput."""
+    async def read(self, url: str) -> bytes:
+        """Return the clip at a URL. Raises InvalidInput."""
         if url[:5].lower() == "data:":
-            return data_url(url, field)
+            return data_url(url, _FIELD)
         host = _https_host(url)
         if host not in self._hosts:
             allowed = f" or an https address at {', '.join(sorted(self._hosts))}" if self._hosts else ""
-            raise InvalidInput(f"{field}: send the clip as a data URL (data:audio/wav;base64,…){allowed}.")
+            raise InvalidInput(f"{_FIELD}: send the clip as a data URL (data:audio/wav;base64,…){allowed}.")
         try:
             async with asyncio.timeout(FETCH_TIMEOUT):
-                return await self._fetch(url, field)
+                return await self._fetch(url)
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-            raise InvalidInput(f"{field}: the clip cannot be fetched from {host}; send it itself.") from error
+            raise InvalidInput(f"{_FIELD}: the clip cannot be fetched from {host}; send it itself.") from error
 
-    async def _fetch(self, url: str, field: str) -> bytes:
+    async def _fetch(self, url: str) -> bytes:
         client = self._client or httpx.AsyncClient(timeout=READ_TIMEOUT, trust_env=False)
         clip = bytearray()
         # A redirect could lead to a host that is not allowed.
         async with client, client.stream("GET", url, follow_redirects=False) as response:
             if response.status_code != httpx.codes.OK:
-                raise InvalidInput(f"{field}: the clip's host answers with status {response.status_code}.")
+                raise InvalidInput(f"{_FIELD}: the clip's host answers with status {response.status_code}.")
             async for part in response.aiter_bytes():
                 clip += part
                 if len(clip) > MAX_WITH_AUDIO:
-                    raise InvalidInput(f"{field}: the clip is larger than {MAX_WITH_AUDIO >> 20} MB.")
+                    raise InvalidInput(f"{_FIELD}: the clip is larger than {MAX_WITH_AUDIO >> 20} MB.")
         return bytes(clip)
 
 
