@@ -284,8 +284,10 @@ def expire(*, session: Session, now: datetime) -> int:
 
 def delete_of_cards(*, session: Session, card_ids: Select[str] | list[str]) -> None:
     """Delete the takes of cards that are about to be deleted, except those in the history."""
-    of_cards = select(CardTakeRow.take_id).where(CardTakeRow.card_id.in_(card_ids))
-    _delete(session, TakeRow.id.in_(of_cards), ~TakeRow.listed)
+    of_cards = TakeRow.id.in_(select(CardTakeRow.take_id).where(CardTakeRow.card_id.in_(card_ids)))
+    # Locked, so that one that is withdrawn meanwhile does not stay without a card.
+    session.scalars(select(TakeRow.id).where(of_cards).with_for_update()).all()
+    _delete(session, of_cards, ~TakeRow.listed)
 
 
 def _withdraw(session: Session, *which: ColumnElement[bool]) -> int:

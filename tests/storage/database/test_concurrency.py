@@ -182,6 +182,27 @@ def test_take_of_a_card_deleted_while_all_data_is_deleted(
     assert storage.owner_counts().empty
 
 
+def test_take_withdrawn_while_its_card_is_deleted(
+    postgresql: str, postgresql_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, delete_of_cards = Storage(postgresql_database), takes.delete_of_cards
+    (spoken_card,) = storage.scripts.cards(storage.scripts.create("Play", [card("Hello.")]).id)
+    doomed = storage.scripts.attach(spoken_card.id, spoken()).take_id
+    assert doomed is not None
+    with ThreadPoolExecutor(1) as pool:
+        others: list[Future[None]] = []
+
+        def before_it_is_withdrawn(**given: Any) -> None:
+            delete_of_cards(**given)
+            others.append(pool.submit(storage.history.withdraw, doomed))
+            lock_awaited(postgresql, others[0])
+
+        monkeypatch.setattr(takes, "delete_of_cards", before_it_is_withdrawn)
+        storage.scripts.delete_card(spoken_card.id)
+        others[0].result()
+    assert count_rows(postgresql, "generations") == 0  # neither the history nor the card has it
+
+
 def waiting_for_each_other() -> tuple[Callable[[Session], None], Callable[[Session], None]]:
     """Two pieces of work, each of which locks what the other one locks first. The first of their calls meet."""
     both_hold = threading.Barrier(2, timeout=30)
