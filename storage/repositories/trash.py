@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from engine.errors import VoiceNotFound
 from engine.voice import MAX_NAME
 from storage.models import VoiceRow
+from storage.repositories import owner_deletions
 from storage.repositories.folding import fold
 from storage.repositories.voices import voices
 from storage.repositories.voices.voices import VoiceRecord
@@ -50,6 +51,7 @@ def records(*, session: Session, owner: str, since: datetime) -> list[VoiceRecor
 
 def restore(*, session: Session, voice_id: str, owner: str) -> VoiceRecord:
     """Restore a voice, under another name if its own has been taken. Raises VoiceNotFound."""
+    owner_deletions.lock(session=session, owner=owner)  # two calls would find the same free name
     which = (VoiceRow.id == voice_id, VoiceRow.owner == owner, VoiceRow.trashed.is_not(None))
     row = session.scalar(select(VoiceRow).where(*which).with_for_update()) if is_id(voice_id) else None
     if row is None:

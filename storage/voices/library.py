@@ -161,6 +161,7 @@ class VoiceLibrary:
         """Copy a voice, own or shared, for the owner. A number is appended to the name if it is taken."""
         voice = self.load(voice_id, owner=owner)
         with self._storing(voice) as clips, self._database.write() as session:
+            owner_deletions.lock(session=session, owner=owner)  # two calls would find the same free name
             record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
             copy = replace(voice, name=trash.free_name(session=session, owner=owner, name=record.name))
             return voices.create(session=session, voice=copy, owner=owner, demo=record.demo, clips=clips)

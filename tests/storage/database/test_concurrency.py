@@ -22,7 +22,7 @@ from storage import Storage, VoiceLibrary
 from storage.database import Database
 from storage.models import FavouriteRow, FavouriteSpeakerRow
 from storage.pronunciations import Pronunciation
-from storage.repositories import owner_deletions, takes
+from storage.repositories import owner_deletions, takes, trash
 from storage.repositories.voices import voices
 from storage.repositories.voices.voices import VoiceRecord
 from storage.sqlite import erasure
@@ -144,6 +144,32 @@ def test_marking_a_voice_that_is_being_deleted(postgresql: str, postgresql_datab
             assert lock_awaited(postgresql, marking)
         with pytest.raises(VoiceNotFound):
             marking.result()
+
+
+@pytest.mark.parametrize("method", ["duplicate", "restore"])
+def test_concurrent_calls_find_different_free_names(
+    postgresql: str, postgresql_database: Database, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    library, free_name = VoiceLibrary(postgresql_database), trash.free_name
+    call = getattr(library, method)
+    chosen = [library.add(voice()).id] * 2
+    if method == "restore":
+        library.trash(chosen[0])
+        chosen[1] = library.add(voice()).id
+        library.trash(chosen[1])
+    with ThreadPoolExecutor(1) as pool:
+        others: list[Future[VoiceRecord]] = []
+
+        def before_another_call(**given: Any) -> str:
+            name = free_name(**given)
+            if not others:
+                others.append(pool.submit(call, chosen[1]))
+                lock_awaited(postgresql, others[0])
+            return name
+
+        monkeypatch.setattr(trash, "free_name", before_another_call)
+        made = [call(chosen[0]), others[0].result()]
+    assert {record.name for record in made} == ({"Ada 2", "Ada 3"} if method == "duplicate" else {"Ada", "Ada 2"})
 
 
 def test_take_stored_while_all_data_is_deleted(postgresql: str, postgresql_database: Database) -> None:
