@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.errors import InvalidInput, VoiceNotFound
+from engine.errors import InvalidInput, TakeNotFound, VoiceNotFound
 from studio.proof.repair import repair
 from studio.proof.take_checker import TakeChecker
 from studio.takes.buffer import LANGUAGE
@@ -67,7 +67,13 @@ class TakeProofs:
         if len(kept.text) > MAX_TEXT:
             raise InvalidInput("take.too_long_to_hear", most=MAX_TEXT)
         sound = self._takes.audio(take_id, owner=owner)
-        return self._keep(owner, take_id, self._checker(kept, owner).check(kept.text, sound))
+        hearing = self._keep(owner, take_id, self._checker(kept, owner).check(kept.text, sound))
+        try:
+            self._takes.get(take_id, owner=owner)
+        except TakeNotFound:  # deleted in the meantime
+            self.forget(owner, take_id)
+            raise
+        return hearing
 
     def repair(
         self, take_id: str, *, owner: str, attach: Callable[[MeasuredSpeech], object]

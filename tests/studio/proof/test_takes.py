@@ -81,6 +81,18 @@ def test_hearing_is_isolated_by_owner_and_forgotten_with_the_take(studio: ProofT
     assert studio.proofs.hearing(studio.take, owner=OWNER) is None
 
 
+def test_take_deleted_while_it_is_heard_leaves_no_hearing(studio: ProofTake) -> None:
+    def delete(_sound: bytes) -> str:
+        studio.app.takes.delete(studio.take, owner=OWNER)
+        studio.proofs.forget(OWNER, studio.take)
+        return TEXT
+
+    studio.recogniser.words = delete
+    with pytest.raises(TakeNotFound):
+        studio.proofs.hear(studio.take, owner=OWNER)
+    assert studio.proofs.hearing(studio.take, owner=OWNER) is None
+
+
 def test_best_try_becomes_a_take_with_the_same_settings(studio: ProofTake) -> None:
     made = studio.repair("no", "nothing", "the second guard", "the no", "no")
     assert made is not None
