@@ -202,13 +202,17 @@ class ScriptActions:
         context, card = self._context, command.optional("card")
         if not context.recognition.ready:
             return {"offer": True}
-        with ExitStack() as over:
-            if context.proof_runner.progress(owner.key, command.script) is None:
-                over.callback(context.budgets.reserve_script(owner, texts))
+        over = ExitStack()
+        if context.proof_runner.progress(owner.key, command.script) is None:
+            over.callback(context.budgets.reserve_script(owner, texts))
+        try:
             cards = None if card is None else [self._scripts.card(card, owner=owner.key).id]
             count = context.proof_runner.start(
-                owner.key, command.script, cards, repair=command.flag("repair"), on_end=over.pop_all().close
+                owner.key, command.script, cards, repair=command.flag("repair"), on_end=over.close
             )
+        except Exception:
+            over.close()
+            raise
         return {} if count else {"message": texts("script.proofed")}
 
     # ---- a card

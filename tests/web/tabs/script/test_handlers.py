@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage import Storage
+from studio import recognition
 from studio.script import Script, parse
 from studio.script.casting import initial_cast
 from studio.script.runner import ScriptRunner
@@ -23,6 +24,7 @@ from tests.support.waiting import until
 from tests.web.conftest import make_context, store_upload
 from web.context import WebContext
 from web.identity.owners import OwnerResolver
+from web.limits.budgets import Budgets, Limits
 from web.tabs.script import handlers, views
 from web.tabs.script.handlers import ScriptHandlers
 from web.tabs.script.views import ScriptPatcher
@@ -405,6 +407,15 @@ def test_invalid_actions_are_answered_with_a_message(page: Page, do: str, values
     before = page.state
     assert page.ask(do, **values)["problem"]
     assert page.state == before
+
+
+def test_refused_check_frees_its_budget(context: WebContext, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as that of a script that was discarded in another page."""
+    monkeypatch.setattr(recognition, "can_transcribe", lambda: True)
+    object.__setattr__(context, "budgets", Budgets({"local": Limits(scripts=1)}))
+    page.script = "f" * 32
+    for _ in range(2):
+        assert "no such script" in page.ask("proof")["problem"]
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
