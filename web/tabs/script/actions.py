@@ -237,9 +237,10 @@ class ScriptActions:
         """Set a card's speaker. The card gets the voice that the speaker has on other cards."""
         speaker = speaker_or_narrator(command.optional("speaker"), narrator_names(self._context, texts))
         card = self._scripts.set_speaker(command.text("card"), speaker, owner=owner.key)
-        others = self._scripts.cards(card.script_id, owner=owner.key)
-        voices = [other.voice_id for other in others if other.speaker == card.speaker and other.id != card.id]
-        if voices and voices[0] and card.voice_id not in voices:
+        known = {voice.id for voice in self._context.voices.list(owner=owner.key)}
+        others = [other for other in self._scripts.cards(card.script_id, owner=owner.key) if other.id != card.id]
+        voices = [other.voice_id for other in others if other.speaker == card.speaker and other.voice_id in known]
+        if voices and card.voice_id not in voices:
             self._scripts.set_voice(card.id, voices[0], owner=owner.key)
         return {}
 

@@ -409,6 +409,16 @@ def test_invalid_actions_are_answered_with_a_message(page: Page, do: str, values
     assert page.state == before
 
 
+def test_speaker_whose_voice_is_deleted_can_be_chosen(page: Page, storage: Storage) -> None:
+    ben = storage.voices.add(voice("Ben")).id
+    page.make(PLAY)
+    assert [card["voice"] for card in page.cards][1] == ben
+    storage.voices.trash(ben)
+    last = page.cards[2]
+    assert "problem" not in page.ask("speaker", card=last["id"], speaker="Ben")
+    assert (page.cards[2]["speaker"], page.cards[2]["voice"]) == ("Ben", last["voice"])
+
+
 def test_refused_check_frees_its_budget(context: WebContext, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as that of a script that was discarded in another page."""
     monkeypatch.setattr(recognition, "can_transcribe", lambda: True)
