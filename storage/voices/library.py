@@ -213,13 +213,17 @@ class VoiceLibrary:
         """Return a voice as a portable file (`Voice.to_bytes`)."""
         return self.load(voice_id, owner=owner).to_bytes()
 
-    def import_voice(self, data: bytes, *, owner: str = LOCAL, name: str | None = None) -> VoiceRecord:
-        """Save a voice from a portable file, under another name if one is given.
+    def import_voice(
+        self, data: bytes, *, owner: str = LOCAL, name: str | None = None, deletion_token: str | None = None
+    ) -> VoiceRecord:
+        """Save a voice from a portable file, under another name if one is given. deletion_token: as for `add`.
 
-        Raises InvalidVoiceFile for a file that is damaged or not a voice, InvalidName, NameTaken.
+        Raises InvalidVoiceFile for a file that is damaged or not a voice, InvalidName, NameTaken, OwnerDeleted.
         """
         voice = Voice.from_bytes(data)
-        return self.add(voice if name is None else replace(voice, name=name), owner=owner)
+        return self.add(
+            voice if name is None else replace(voice, name=name), owner=owner, deletion_token=deletion_token
+        )
 
     def free_name(self, name: str, *, owner: str = LOCAL) -> str:
         """Return a name that none of the owner's voices has: this one, with a number appended if it is taken."""

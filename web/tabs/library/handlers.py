@@ -14,6 +14,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,6 +35,7 @@ from web.ui.voice_picker import SelectedVoice, select_voice
 from web.uploads.files import delete_upload, uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
+    from storage import VoiceRecord
     from web.context import WebContext
     from web.identity.owners import Owner
     from web.ui.i18n import Texts
@@ -210,7 +212,9 @@ class LibraryHandlers:
             files = parse_payload(ImportedFiles, event).files
             if not files:
                 raise InvalidInput(texts("library.no_file"))
-            done = [each for file in files for each in self._import_upload(file, owner.key, texts)]
+            deletion_token = self._context.storage.deletion_token(owner=owner.key)
+            save = partial(self._library.import_voice, owner=owner.key, deletion_token=deletion_token)
+            done = [each for file in files for each in self._import_upload(file, save, texts)]
             names = [texts("shell.quoted", name=each.name) for each in done if not each.why]
             failed = [(texts("library.not_imported", name=each.name, why=each.why), each) for each in done if each.why]
             text = texts("library.imported", names=names) if names else texts("library.none_imported")
@@ -257,8 +261,8 @@ class LibraryHandlers:
         except Exception as error:  # no list to return
             return {"answer": _answer(error_message(error, texts), kind="bad", about=about)}, gr.skip()
 
-    def _import_upload(self, file: Any, owner: str, texts: Texts) -> Iterator[Imported]:
-        """Import the voices of an upload, or only those in its `names`."""
+    def _import_upload(self, file: Any, save: Callable[..., VoiceRecord], texts: Texts) -> Iterator[Imported]:
+        """Import the voices of an upload, or only those in its `names`. save: takes the bytes of one, and its name."""
         name = uploaded_name(file)
         path: Path | None = None
         try:
@@ -268,7 +272,7 @@ class LibraryHandlers:
             renames = parse_payload(Renames, names=file.get("names")).names
             for position, (inner, data) in enumerate(VoiceArchive(path, name or path.name).voice_files()):
                 if renames is None or str(position) in renames:
-                    imported = self._import_voice(inner, data, owner, texts, (renames or {}).get(str(position)))
+                    imported = _import_voice(inner, data, save, texts, (renames or {}).get(str(position)))
                     yield replace(imported, place=(file["path"], position))
         except Exception as error:
             yield Imported(name, error_message(error, texts))
@@ -281,14 +285,15 @@ class LibraryHandlers:
         file, voice = failed.place
         return {"line": line, "file": file, "voice": voice, "free": self._library.free_name(failed.taken, owner=owner)}
 
-    def _import_voice(self, file: str, data: bytes, owner: str, texts: Texts, name: str | None) -> Imported:
-        """Import one voice. file: file name. name: of the voice; None: the name in the file."""
-        try:
-            return Imported(self._library.import_voice(data, owner=owner, name=name).name)
-        except NameTaken as error:
-            return Imported(file, error_message(error, texts), name or Voice.from_bytes(data).name)
-        except Exception as error:
-            return Imported(file, error_message(error, texts))
+
+def _import_voice(file: str, data: bytes, save: Callable[..., VoiceRecord], texts: Texts, name: str | None) -> Imported:
+    """Import one voice. file: file name. save: as for `_import_upload`. name: None for the name in the file."""
+    try:
+        return Imported(save(data, name=name).name)
+    except NameTaken as error:
+        return Imported(file, error_message(error, texts), name or Voice.from_bytes(data).name)
+    except Exception as error:
+        return Imported(file, error_message(error, texts))
 
 
 def _answer(

@@ -353,6 +353,24 @@ def test_import_of_one_file_is_reported_in_one_sentence(
     assert library.find("Anna").tags == ("warm",)
 
 
+def test_import_ends_when_all_data_is_deleted(
+    events: LibraryHandlers, storage: Storage, upload: Act, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_voice = storage.voices.import_voice
+
+    def deleted_meanwhile(data: bytes, **given: Any) -> VoiceRecord:
+        made = import_voice(data, **given)
+        if made.name == "Anna":
+            storage.delete_owner("local")
+        return made
+
+    monkeypatch.setattr(storage.voices, "import_voice", deleted_meanwhile)
+    files = [upload(f"{name}.voice", voice(name).to_bytes()) for name in ("Anna", "Zoe")]
+    listed, _ = press(events.import_voices, files=files)
+    assert "deleted in the meantime" in listed["answer"]["lines"][0]
+    assert names(storage.voices) == []
+
+
 @pytest.mark.parametrize("files", [None, [], "text", [{}] * 201])
 def test_import_requires_one_to_200_files(events: LibraryHandlers, files: Any) -> None:
     kind, text = answer(events.import_voices, files=files)
