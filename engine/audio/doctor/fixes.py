@@ -17,7 +17,7 @@ from engine.audio.doctor.noise import remove_rumble
 from engine.audio.doctor.voices import SpeakerGroups, compare_voices
 from engine.audio.excerpt import choose_excerpt
 from engine.audio.reference import SpeechAnalysis, analyse_speech
-from engine.audio.vad import Span
+from engine.audio.vad import SAMPLE_RATE, Span
 from engine.errors import UnusableReference
 from engine.messages import UserMessage
 
@@ -92,7 +92,7 @@ def _spoken_part(analysis: SpeechAnalysis) -> Span:
 def _excerpt(samples: Samples, rate: int) -> Samples:
     if (analysis := _analysed(samples, rate)) is None:
         return samples
-    voices = compare_voices(analysis.vad_samples.numpy(), analysis.spans)
+    voices = compare_voices(remove_rumble(analysis.vad_samples.numpy(), SAMPLE_RATE), analysis.spans)
     return _cut(samples, rate, best_excerpt(analysis, voices))
 
 

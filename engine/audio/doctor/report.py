@@ -84,8 +84,10 @@ def examine(source: Source | NDArray[np.float32], sample_rate: int | None = None
     spoken = total_duration(analysis.spans)
     if spoken < SHORTEST_SPEECH:
         return Report((length, findings.of_little_speech(spoken, spoken / duration)), duration, (), {})
-    voices = compare_voices(analysis.vad_samples.numpy(), analysis.spans)
-    judged = (length, *_timing(analysis, duration), *_sound(recording, analysis), findings.of_voices(voices.distance))
+    steady = remove_rumble(analysis.vad_samples.numpy(), SAMPLE_RATE)
+    voices = compare_voices(steady, analysis.spans)
+    sound = _sound(recording, analysis, steady)
+    judged = (length, *_timing(analysis, duration), *sound, findings.of_voices(voices.distance))
     report = Report(judged, duration, analysis.spans, parts(analysis, voices))
     return report if report.best else replace(report, findings=(replace(length, fix=None), *judged[1:]))
 
@@ -122,15 +124,14 @@ def _timing(analysis: SpeechAnalysis, duration: float) -> Iterator[Finding]:
     yield findings.of_pauses(max((later[0] - sooner[1] for sooner, later in pairwise(spans)), default=0.0))
 
 
-def _sound(recording: Recording, analysis: SpeechAnalysis) -> Iterator[Finding]:
+def _sound(recording: Recording, analysis: SpeechAnalysis, steady: NDArray[np.float32]) -> Iterator[Finding]:
+    """steady: the clip at 16 kHz without rumble."""
     speech = speech_samples(analysis.recording, analysis.spans)
     yield findings.of_clipping(float(clipped_samples(speech).mean()), crest_factor(speech), peak_ratio(speech))
     yield findings.of_loudness(clip_loudness(recording.samples.numpy(), recording.sample_rate))
-    samples = analysis.vad_samples.numpy()
     # Hum is a separate finding, and would leak into the lowest bands of the noise.
-    steady = spectra(remove_rumble(samples, SAMPLE_RATE), SAMPLE_RATE)
-    yield findings.of_noise(signal_to_noise(steady, analysis.spans))
-    yield findings.of_rumble(rumble(samples, SAMPLE_RATE))
+    yield findings.of_noise(signal_to_noise(spectra(steady, SAMPLE_RATE), analysis.spans))
+    yield findings.of_rumble(rumble(analysis.vad_samples.numpy(), SAMPLE_RATE))
     yield findings.of_bandwidth(_bandwidth(analysis))
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from engine.audio.vad import Span
@@ -59,7 +60,15 @@ def spectra(samples: NDArray[np.float32], sample_rate: int) -> Spectra:
     hop = size // 2
     windows = np.lib.stride_tricks.sliding_window_view(samples, size)[::hop]
     window = np.hanning(size).astype(np.float32)
-    power: NDArray[np.float32] = np.square(np.abs(np.fft.rfft(windows * window)))
+    power = power_spectra(windows * window)
     times = (np.arange(len(power), dtype=np.float64) * hop + size / 2) / sample_rate
     frequencies = np.arange(size // 2 + 1, dtype=np.float64) * (sample_rate / size)
     return Spectra(power, frequencies, times, hop / sample_rate)
+
+
+def power_spectra(windows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Compute power spectra: [frames, n] → [frames, n // 2 + 1]."""
+    # Torch's transform takes a tenth of the time of NumPy's.
+    spectrum = torch.fft.rfft(torch.from_numpy(windows))
+    power: NDArray[np.float32] = (spectrum.real.square() + spectrum.imag.square()).numpy()
+    return power

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.audio.doctor.noise import remove_rumble
+from engine.audio.doctor.spectrum import power_spectra
 from engine.audio.vad import SAMPLE_RATE, Span
 
 # Distances, in standard deviations within a voice.
@@ -76,13 +76,13 @@ def compare_voices(speech: NDArray[np.float32], spans: tuple[Span, ...]) -> Spea
     """Compare the most different parts of a clip's speech; independent of gain.
 
     Args:
-        speech: float32 [n], mono, 16 kHz. spans: its segments of speech.
+        speech: float32 [n], mono, 16 kHz, without rumble: with it, everything appears periodic at the shortest period.
+        spans: its segments of speech.
     """
     alike = SpeakerGroups(None, (0,) * len(spans))
     if len(speech) < _LONG_WINDOW:
         return alike
-    # With rumble, everything appears periodic at the shortest period.
-    cepstra, at = _voiced(remove_rumble(speech, SAMPLE_RATE))
+    cepstra, at = _voiced(speech)
     chunks = _chunks(at, spans)
     if len(chunks) < 2:
         return alike
@@ -100,7 +100,7 @@ def _voiced(speech: NDArray[np.float32]) -> tuple[Frames, NDArray[np.float64]]:
     padded = np.pad(speech, _LONG_WINDOW // 2)
     windows = np.lib.stride_tricks.sliding_window_view(padded, _LONG_WINDOW)[::_HOP]
     inner = windows[:, (_LONG_WINDOW - _WINDOW) // 2 : (_LONG_WINDOW + _WINDOW) // 2]
-    power = np.square(np.abs(np.fft.rfft(inner * np.hanning(_WINDOW).astype(np.float32))))
+    power = power_spectra(inner * np.hanning(_WINDOW).astype(np.float32))
     loudness = power.mean(axis=1)
     loud = loudness > np.quantile(loudness, 0.95) * _SOFTEST
     pitch = _pitch(windows[loud])
