@@ -107,13 +107,18 @@ def parse_json(data: bytes) -> Any:
     Raises ValueError, before anything is built, for more than 1,000 objects and lists or more than 16 nested ones,
     which would take far more memory and time than their bytes; also for duplicate keys and for NaN and infinities.
     """
+    if data.count(b"[") + data.count(b"{") > MAX_JSON_DEPTH:  # fewer are within both limits, even outside of strings
+        _check_parts(data)
+    return json.loads(data.decode("utf-8"), object_pairs_hook=_without_doubles, parse_constant=_no_number)
+
+
+def _check_parts(data: bytes) -> None:
     brackets = _BRACKETS.findall(_TEXT.sub(b"", data))
     if len(brackets) > 2 * MAX_JSON_PARTS:
         raise ValueError(f"it has more than {MAX_JSON_PARTS:,} objects and lists")
     depths = itertools.accumulate(1 if bracket in (b"[", b"{") else -1 for bracket in brackets)
     if max(depths, default=0) > MAX_JSON_DEPTH:
         raise ValueError(f"it is nested deeper than {MAX_JSON_DEPTH}")
-    return json.loads(data.decode("utf-8"), object_pairs_hook=_without_doubles, parse_constant=_no_number)
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

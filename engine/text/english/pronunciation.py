@@ -7,12 +7,14 @@ sound rules" (1998), but uses a context table that backs off from three letters 
 """
 
 import gzip
+import hashlib
 import io
 import re
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeGuard
+from weakref import WeakValueDictionary
 
 from engine.errors import InvalidConfig, InvalidInput, first_line
 from engine.files.bounded import parse_json, read_regular
@@ -71,9 +73,11 @@ _NOUNS = {"use": "y uw s", "live": "l ay v"}
 _BEFORE_NOUNS = frozenset("a an any his in its my no of our the their this your".split())
 _MAX_PACKED_BYTES, _MAX_BYTES = 16 << 20, 64 << 20
 
+_loaded: "WeakValueDictionary[bytes, Lexicon]" = WeakValueDictionary()  # by the hash of the file
+
 
 def _is_table(value: object) -> TypeGuard[dict[str, str]]:
-    return isinstance(value, dict) and all(isinstance(phones, str) for phones in value.values())
+    return isinstance(value, dict) and set(map(type, value.values())) <= {str}
 
 
 def parse_arpabet(text: str) -> list[str]:
@@ -130,10 +134,16 @@ class Lexicon:
 
     @classmethod
     def load(cls, path: str | Path) -> "Lexicon":
-        """Read a lexicon file. Raises InvalidConfig if it is damaged or of another version."""
+        """Read a lexicon file. Raises InvalidConfig if it is damaged or of another version.
+
+        A file with the contents of a lexicon that exists is not read again: a second model may bring the same one.
+        """
         name = Path(path).name
         try:
             packed = read_regular(path, _MAX_PACKED_BYTES)
+            contents = hashlib.sha256(packed).digest()
+            if (known := _loaded.get(contents)) is not None:
+                return known
             with gzip.open(io.BytesIO(packed)) as file:
                 data = file.read(_MAX_BYTES + 1)
             if len(data) > _MAX_BYTES:
@@ -146,7 +156,7 @@ class Lexicon:
         words, letters = content.get("words"), content.get("letters")
         if not _is_table(words) or not _is_table(letters):
             raise InvalidConfig(f"The lexicon {name} has no tables of words and letters: download it again.")
-        return cls(words, letters)
+        return _loaded.setdefault(contents, cls(words, letters))
 
     def __contains__(self, word: object) -> bool:
         return word in self._words

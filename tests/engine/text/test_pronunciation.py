@@ -536,6 +536,19 @@ def test_damaged_lexicon_is_rejected(tmp_path: Path, content: bytes) -> None:
         Lexicon.load(path)
 
 
+def test_lexicon_that_exists_is_not_read_again(tmp_path: Path) -> None:
+    def lexicon(word: str) -> Lexicon:
+        path = tmp_path / "lexicon.json.gz"
+        path.write_bytes(
+            gzip.compress(json.dumps({"version": 1, "words": {word: "ih t"}, "letters": {}}).encode(), mtime=0)
+        )
+        return Lexicon.load(path)
+
+    first = lexicon("it")
+    assert lexicon("it") is first
+    assert "its" in lexicon("its")
+
+
 def test_lexicon_of_unknown_version_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "lexicon.json.gz"
     path.write_bytes(gzip.compress(json.dumps({"version": 99}).encode()))
