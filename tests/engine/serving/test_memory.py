@@ -1,12 +1,12 @@
 """Planned sizes against published sizes and loaded modules; plans fit and are not smaller than necessary."""
 
-import gc
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 from weakref import WeakSet
 
 import pytest
@@ -338,7 +338,7 @@ def test_available_memory_does_not_count_a_limit_of_another_thread(monkeypatch: 
 def freed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Pretend that there is a GPU and no engine, and collect no garbage. Returns what `release_memory` has freed."""
     freed: list[str] = []
-    monkeypatch.setattr(gc, "collect", lambda: 0)
+    monkeypatch.setattr(memory, "gc", MagicMock(**{"get_freeze_count.return_value": 0}))
     monkeypatch.setattr(memory, "_users", WeakSet())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: freed.append("cache"))

@@ -11,7 +11,6 @@ import pytest
 from engine import Engine, SpeakOptions, request
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed
 from engine.messages import UserMessage
-from engine.serving.memory import release_memory
 from studio.engines.model_manager import IdleUnload, ModelCatalog, ModelLoading, ModelManager
 from tests.paths import MINIATURE
 from tests.support.clock import Clock
@@ -183,7 +182,7 @@ def test_output_is_the_same_after_reload(monkeypatch: pytest.MonkeyPatch) -> Non
     def load(*_: object) -> Engine:
         return Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
 
-    manager = ModelManager(load(), idle=IdleUnload(MINUTE, "miniature", load, release_memory), clock=clock)
+    manager = ModelManager(load(), idle=IdleUnload(MINUTE, "miniature", load, lambda: None), clock=clock)
 
     def speak() -> np.ndarray:
         take = np.zeros(0, np.float32)
