@@ -50,7 +50,7 @@ def test_filter_bank_cache_is_bounded(ratios: Ratios) -> None:
     for rate, new_rate in product(RATES, RATES):
         resample(torch.randn(10), rate, new_rate)
     assert len(ratios) == computed, "the cache holds all usual rates"
-    for rate in range(8_001, 8_100, 25):  # banks of many megabytes
+    for rate in (8_026, 8_051):  # banks of many megabytes
         resample(torch.randn(10), rate, 44_100)
         assert module._filters.nbytes <= module._CACHE_BYTES
 
