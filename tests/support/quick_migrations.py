@@ -5,7 +5,7 @@ Otherwise Alembic would take most of the time of a test with its own database.
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 from unittest import mock
 
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, event
 
 from storage import migrations
 
-Statement = tuple[str, Any]  # a statement and its parameters
+Statement = tuple[Any, ...]  # a statement and, if it has any, its parameters
 
 alembic = migrations.upgrade
 _executed: dict[str, list[Statement]] = {}  # by dialect
@@ -35,8 +35,9 @@ def _upgrade(connection: Connection) -> None:
         if known is None:
             _executed[connection.dialect.name] = _record(connection)
             return None
-    for statement, parameters in known:
-        connection.exec_driver_sql(statement, parameters)
+    with closing(connection.connection.cursor()) as cursor:  # the driver's own, in half the time of SQLAlchemy's
+        for each in known:
+            cursor.execute(*each)
     return None
 
 
@@ -46,7 +47,7 @@ def _record(connection: Connection) -> list[Statement]:
     def note(_: Connection, __: object, statement: str, parameters: Any, ___: object, many: bool) -> None:
         assert not many
         if not statement.lstrip().upper().startswith(("SELECT", "PRAGMA", "BEGIN")):
-            executed.append((statement, parameters or None))
+            executed.append((statement, parameters) if parameters else (statement,))
 
     event.listen(connection, "before_cursor_execute", note)
     try:
