@@ -20,7 +20,7 @@ from functools import partial
 
 import typer
 
-import web  # noqa: F401 - before Gradio, which `prepare_zero_gpu` imports: see web/gradio_stubs.py
+import web  # noqa: F401 - before Gradio, which `prepare_zero_gpu` imports: see web/gradio_import.py
 from cli import options
 from cli.check import check
 from cli.context import CommandContext, context_of, model_notices, require

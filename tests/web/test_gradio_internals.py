@@ -1,6 +1,7 @@
 """Bounds on the state that Gradio keeps per session, and checks of the private names of Gradio that are used."""
 
 import asyncio
+import importlib.util
 import inspect
 import socket
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import gradio as gr
 import pytest
 from gradio import component_meta
+from gradio.mcp import GradioMCPServer
 from gradio.queueing import Queue
 from gradio.state_holder import SessionState, StateHolder
 
@@ -20,6 +22,7 @@ from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import make_context
 from tests.web.visitor import Visitor
 from web import gradio_internals
+from web.gradio_import import FUNCTION, write_nothing
 from web.gradio_internals import (
     SESSIONS,
     BoundedEventIds,
@@ -29,7 +32,6 @@ from web.gradio_internals import (
     drop_unread_messages,
     unread_messages,
 )
-from web.gradio_stubs import FUNCTION, write_nothing
 from web.page import create_app
 from web.serve import launch
 
@@ -57,6 +59,13 @@ def test_gradio_writes_no_stub_files_and_brings_them() -> None:
     assert f"def {FUNCTION}(" in inspect.getsource(component_meta), "the function has another name: skip that one"
     stubs = {file.name for file in metadata.files("gradio") or () if file.suffix == ".pyi"}
     assert {"textbox.pyi", "html.pyi", "blocks_events.pyi"} <= stubs
+
+
+def test_gradio_imports_no_package_of_mcp() -> None:
+    """The package is installed here, and the API uses it when it is first asked for."""
+    assert importlib.util.find_spec("mcp")
+    assert not hasattr(GradioMCPServer, "Server")
+    assert "from mcp.server import Server" in inspect.getsource(GradioMCPServer)
 
 
 def test_private_session_state_of_gradio_is_unchanged(demo: gr.Blocks) -> None:
