@@ -45,7 +45,7 @@ def step_difference(
     count = min(_CACHE, config.max_seq_len)
     edges = sorted({min(position, count - 1) for position in (*_POSITIONS, count - 1)}, reverse=True)
     positions = list(islice(cycle(edges), rows or len(edges)))
-    held = [_random_cache(stack, 1 if one_layer else config.n_layer, len(positions), count) for _ in range(2)]
+    held = _random_caches(stack, 1 if one_layer else config.n_layer, len(positions), count)
     x = _random((len(positions), 1, config.dim), weight, chance)
     views = [view(_over_layers(cache, config.n_layer), positions) for cache in held]
     plain, other = stack.run_plain(x, views[0]), run(x, views[1])
@@ -62,7 +62,7 @@ def prompt_difference(stack: Transformer, view: Callable[[KVCache, int, Sequence
     positions = range(5, min(29, stack.config.max_seq_len))
     chance = torch.Generator(weight.device).manual_seed(0)
     x = _random((1, len(positions), stack.config.dim), weight, chance)
-    held = [_random_cache(stack, stack.config.n_layer, slot + 1, positions.stop) for _ in range(2)]
+    held = _random_caches(stack, stack.config.n_layer, slot + 1, positions.stop)
     plain = stack.run_plain(x, ContiguousView(held[0], positions.start, slot))
     other = stack.run_plain(x, view(held[1], slot, positions))
     return largest(relative_difference(plain, other), _cache_difference(held, [slot] * len(positions), positions))
@@ -95,13 +95,14 @@ def _random(shape: tuple[int, ...], weight: Tensor, chance: torch.Generator) -> 
     return torch.randn(shape, generator=chance, dtype=torch.float32, device=weight.device).to(weight.dtype)
 
 
-def _random_cache(stack: Transformer, layers: int, slots: int, positions: int) -> KVCache:
-    """Create a cache with random keys and values, the same at every call."""
+def _random_caches(stack: Transformer, layers: int, slots: int, positions: int) -> tuple[KVCache, KVCache]:
+    """Create two caches with the same random keys and values."""
     config, weight = stack.config, stack.norm.weight
     sizes = (layers, slots, config.n_local_heads, config.head_dim, positions)
-    cache = KVCache(*sizes, dtype=weight.dtype, device=weight.device)
-    cache.buffer.normal_(generator=torch.Generator(weight.device).manual_seed(1))
-    return cache
+    one, other = (KVCache(*sizes, dtype=weight.dtype, device=weight.device) for _ in range(2))
+    one.buffer.normal_(generator=torch.Generator(weight.device).manual_seed(1))
+    other.buffer.copy_(one.buffer)  # drawing takes most of the time
+    return one, other
 
 
 def _over_layers(cache: KVCache, layers: int) -> KVCache:
