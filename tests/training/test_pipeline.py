@@ -341,7 +341,7 @@ def test_refined_setting_trains_the_whole_codec_of_its_source() -> None:
 def test_refined_dual_ar_begins_with_the_matched_release(work: Path, tmp_path: Path) -> None:
     shutil.copytree(work / "data", tmp_path / "data")
     ar = replace(TINY.ar, learning_rate=0.0, steps=1)
-    codec = replace(TINY.codec, encoder_dim=2 * TINY.codec.encoder_dim)
+    codec = replace(TINY.codec, encoder_dim=TINY.codec.encoder_dim + 1)
     setting = replace(TINY, source=work / "release", refined=TINY.continued, ar=ar, variants=1, codec=codec)
     record = Record.open(tmp_path / "pipeline.json", setting)
     record.done |= {"speech": {}, "gate": {}}  # the whole run measures a codec
