@@ -9,6 +9,7 @@ from torch import Tensor
 
 from engine.audio.clip_length import LONGEST_USED
 from engine.audio.decode import Recording, Source, decode
+from engine.audio.edges import examine_edges
 from engine.audio.excerpt import Excerpt, choose_excerpt, spoken_duration, total_duration
 from engine.audio.resample import resample
 from engine.audio.vad import SAMPLE_RATE as VAD_RATE
@@ -117,7 +118,7 @@ def prepare_reference(source: Source, sample_rate: int, *, device: torch.device 
     _require_speech(spans)
     excerpt = choose_excerpt(analysis.vad_samples, spans, LONGEST_USED - END_SILENCE)
     used = _seconds(recording.samples, recording.sample_rate, (excerpt.start, excerpt.end))
-    notes = (*_judge_clipping(recording, excerpt), *_cut_note(excerpt, spans))
+    notes = (*_judge_clipping(recording, excerpt), *_edges_note(analysis, excerpt), *_cut_note(excerpt, spans))
     share = total_duration(excerpt.spans) / (excerpt.end - excerpt.start)
     speech = _levelled(resample(used.to(device), recording.sample_rate, sample_rate), share)
     samples = _on_16_bits(_ended(speech, sample_rate, excerpt.lead))
@@ -177,6 +178,13 @@ def _judge_clipping(recording: Recording, excerpt: Excerpt) -> tuple[UserMessage
     if found < CLIPPED_BEYOND_USE:
         raise UnusableReference("doctor.clipping_beyond_use")
     return (UserMessage("doctor.clipping_some"),) if found < CLIPPED else ()
+
+
+def _edges_note(analysis: SpeechAnalysis, excerpt: Excerpt) -> tuple[UserMessage, ...]:
+    edges = examine_edges(analysis.vad_samples, analysis.spans)
+    if edges.cut_end and excerpt.speech_kept >= 1:
+        return (UserMessage("doctor.edges_both" if edges.cut_start else "doctor.edges_end"),)
+    return (UserMessage("doctor.edges_start"),) if edges.cut_start else ()
 
 
 def _cut_note(excerpt: Excerpt, spans: tuple[Span, ...]) -> tuple[UserMessage, ...]:

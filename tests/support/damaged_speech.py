@@ -33,6 +33,13 @@ def pause(seconds: float) -> Samples:
     return np.zeros(int(seconds * RATE), np.float32)
 
 
+def beginning(samples: Samples, seconds: float) -> Samples:
+    """Return the beginning of a clip, faded out so that it does not end inside a word."""
+    part = samples[: int(seconds * RATE)].copy()
+    part[-RATE // 10 :] *= np.linspace(1, 0, RATE // 10, dtype=np.float32)
+    return part
+
+
 def joined(*parts: Samples) -> Samples:
     return np.concatenate(parts)
 

@@ -1,14 +1,16 @@
 """Selection of the best part of a clip for a voice: 8 to 15 s, cut at pauses."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from torch import Tensor
 
-from engine.audio.clip_length import BEST_FROM, BEST_TO
+from engine.audio.clip_length import BEST_FROM, BEST_TO, SHORTEST_ADVISED
 from engine.audio.doctor.clipping import clipped_samples
 from engine.audio.doctor.voices import TWO_VOICES, SpeakerGroups
+from engine.audio.edges import examine_edges
 from engine.audio.excerpt import FRAME, MARGIN, extend_edge, frame_levels, quietest_point, total_duration
 from engine.audio.reference import SpeechAnalysis
 from engine.audio.vad import SAMPLE_RATE, Span
@@ -44,7 +46,7 @@ def best_excerpt(analysis: SpeechAnalysis, voices: SpeakerGroups) -> Span:
     """Return the best part of at most 15 s for a voice.
 
     It is preferably at least 8 s of one voice with little silence, from pause to pause, clean and unclipped. If all the
-    speech is of one voice and no longer than 15 s, it is returned whole.
+    speech is of one voice and no longer than 15 s, it is returned whole, except for words cut off at its ends.
 
     Args:
         analysis: analysis of a clip with speech.
@@ -53,12 +55,29 @@ def best_excerpt(analysis: SpeechAnalysis, voices: SpeakerGroups) -> Span:
     """
     levels = frame_levels(analysis.vad_samples)
     pieces = [part for piece in _pieces(analysis, voices) for part in _split(levels, piece)]
-    edges = _edges(levels, pieces, len(analysis.vad_samples) / SAMPLE_RATE)
+    edges = _edges(levels, [piece.span for piece in pieces], len(analysis.vad_samples) / SAMPLE_RATE)
+    start, end = whole_words(analysis) or (0.0, math.inf)
+    whole = [i for i, (first, last) in enumerate(edges) if first >= start and last <= end]
+    pieces, edges = [pieces[i] for i in whole], [edges[i] for i in whole]
     if edges[-1][1] - edges[0][0] <= BEST_TO and len({piece.voice for piece in pieces}) == 1:
         return edges[0][0], edges[-1][1]
     powers = levels.square().double()
     first, last = max(_stretches(edges), key=lambda ends: _score(powers, pieces, edges, ends))
     return edges[first][0], edges[last][1]
+
+
+def whole_words(analysis: SpeechAnalysis) -> Span | None:
+    """Return the part from pause to pause without the words that are cut off at the ends of the clip.
+
+    None if no word is cut off, or if less than 5 s would remain.
+    """
+    samples, spans = analysis.vad_samples, analysis.spans
+    end = len(samples) / SAMPLE_RATE
+    cut = examine_edges(samples, spans)
+    edges = _edges(frame_levels(samples), spans, end)[cut.cut_start : len(spans) - cut.cut_end]
+    if not (cut.cut_start or cut.cut_end) or not edges or edges[-1][1] - edges[0][0] < SHORTEST_ADVISED:
+        return None
+    return edges[0][0] if cut.cut_start else 0.0, edges[-1][1] if cut.cut_end else end
 
 
 def _pieces(analysis: SpeechAnalysis, voices: SpeakerGroups) -> Iterator[_Piece]:
@@ -80,9 +99,8 @@ def _split(levels: Tensor, piece: _Piece) -> Iterator[_Piece]:
     yield _Piece((start, end), piece.flawed, piece.voice)
 
 
-def _edges(levels: Tensor, pieces: Sequence[_Piece], end: float) -> list[Span]:
-    """Return where to cut before and after each piece: outside its soft edges, within half the pause."""
-    spans = [piece.span for piece in pieces]
+def _edges(levels: Tensor, spans: Sequence[Span], end: float) -> list[Span]:
+    """Return where to cut before and after each piece of speech: outside its soft edges, within half the pause."""
     middles = [0.0, *((a[1] + b[0]) / 2 for a, b in pairwise(spans)), end]
     return [
         (

@@ -11,12 +11,23 @@ from typing import Literal
 from engine.audio.clip_length import LONGEST_USED, SHORTEST_ADVISED
 from engine.audio.doctor.fixes import LONG_PAUSE, Fix
 from engine.audio.doctor.voices import TWO_VOICES, UNLIKE
+from engine.audio.edges import Edges
 from engine.audio.reference import CLIPPED, CLIPPED_BEYOND_USE, SHORTEST_WORD
 from engine.messages import UserMessage
 
 Light = Literal["green", "amber", "red"]
 Measure = Literal[
-    "length", "speech", "pauses", "clipping", "loudness", "noise", "rumble", "bandwidth", "voices", "transcript"
+    "length",
+    "speech",
+    "pauses",
+    "edges",
+    "clipping",
+    "loudness",
+    "noise",
+    "rumble",
+    "bandwidth",
+    "voices",
+    "transcript",
 ]
 
 # Decimals shown of each measure's value, and its unit.
@@ -24,6 +35,7 @@ _DECIMALS: dict[Measure, int] = {
     "length": 1,  # s
     "speech": 0,  # %
     "pauses": 1,  # s
+    "edges": 0,  # dB
     "clipping": 1,  # %
     "loudness": 0,  # LUFS
     "noise": 0,  # dB
@@ -121,6 +133,16 @@ def of_pauses(longest: float) -> Finding:
     if longest <= _PAUSE:
         return Finding("pauses", "good", "green", longest)
     return Finding("pauses", "long", "red" if longest > _LONG_PAUSE else "amber", longest, Fix.PAUSES)
+
+
+def of_edges(edges: Edges, *, repairable: bool) -> Finding:
+    """Judge the ends of the clip. `repairable`: whether enough speech remains without the words that are cut off."""
+    fix = Fix.EDGES if repairable else None
+    if edges.cut_start and edges.cut_end:
+        return Finding("edges", "both", "amber", edges.level, fix)
+    if edges.cut_start or edges.cut_end:
+        return Finding("edges", "start" if edges.cut_start else "end", "amber", edges.level, fix)
+    return Finding("edges", "good", "green", edges.level)
 
 
 def of_clipping(share: float, crest: float, peaks: float) -> Finding:

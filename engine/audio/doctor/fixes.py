@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from engine.audio.decode import Recording, Source, decode
-from engine.audio.doctor.best import best_excerpt
+from engine.audio.doctor.best import best_excerpt, whole_words
 from engine.audio.doctor.loudness import apply_target_gain
 from engine.audio.doctor.noise import remove_rumble
 from engine.audio.doctor.voices import SpeakerGroups, compare_voices
@@ -33,6 +33,7 @@ class Fix(StrEnum):
     """A repair of a clip. The values are the serialized names."""
 
     RUMBLE = "rumble"
+    EDGES = "edges"
     EXCERPT = "excerpt"
     TRIM = "trim"
     PAUSES = "pauses"
@@ -80,13 +81,21 @@ def apply(samples: Samples, sample_rate: int, fixes: Iterable[Fix]) -> Samples:
 
 
 def parts(analysis: SpeechAnalysis, voices: SpeakerGroups) -> dict[Fix, Span]:
-    """Return the spans, in seconds, that `Fix.EXCERPT` and `Fix.TRIM` keep of a clip with speech."""
-    return {Fix.EXCERPT: best_excerpt(analysis, voices), Fix.TRIM: _spoken_part(analysis)}
+    """Return the spans, in seconds, that fixes which shorten the ends keep of a clip with speech."""
+    kept = {Fix.EXCERPT: best_excerpt(analysis, voices), Fix.TRIM: _spoken_part(analysis)}
+    whole = whole_words(analysis)
+    return {**kept, Fix.EDGES: whole} if whole else kept
 
 
 def _spoken_part(analysis: SpeechAnalysis) -> Span:
     excerpt = choose_excerpt(analysis.vad_samples, analysis.spans, np.inf)
     return excerpt.start, excerpt.end
+
+
+def _whole_words(samples: Samples, rate: int) -> Samples:
+    if (analysis := _analysed(samples, rate)) is None or (whole := whole_words(analysis)) is None:
+        return samples
+    return samples[round(whole[0] * rate) : round(whole[1] * rate)]
 
 
 def _excerpt(samples: Samples, rate: int) -> Samples:
@@ -139,6 +148,7 @@ def _analysed(samples: Samples, rate: int) -> SpeechAnalysis | None:
 # In the order in which they are applied.
 _FUNCTIONS: dict[Fix, Callable[[Samples, int], Samples]] = {
     Fix.RUMBLE: remove_rumble,
+    Fix.EDGES: _whole_words,
     Fix.EXCERPT: _excerpt,
     Fix.TRIM: _trim,
     Fix.PAUSES: _with_short_pauses,

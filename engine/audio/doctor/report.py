@@ -19,6 +19,7 @@ from engine.audio.doctor.loudness import clip_loudness
 from engine.audio.doctor.noise import remove_rumble, rumble, signal_to_noise
 from engine.audio.doctor.spectrum import spectra
 from engine.audio.doctor.voices import compare_voices
+from engine.audio.edges import examine_edges
 from engine.audio.excerpt import spoken_duration, total_duration
 from engine.audio.reference import SHORTEST_SPEECH, SpeechAnalysis, analyse_speech, crest_factor, speech_samples
 from engine.audio.resample import resample
@@ -34,12 +35,12 @@ _WORST_FIRST: tuple[Light, ...] = ("red", "amber", "green")
 class Report:
     """Findings about a clip.
 
-    findings: one for each measure, in display order: length, speech, pauses, clipping, loudness, noise, rumble,
+    findings: one for each measure, in display order: length, speech, pauses, edges, clipping, loudness, noise, rumble,
         bandwidth, voices. Only the first two for a clip without speech.
     duration: in seconds.
     speech: the segments of speech.
-    parts: start and end in seconds of the parts that `Fix.EXCERPT` and `Fix.TRIM` keep, so that a page can move the
-        ends of the clip instead of applying them. Empty without speech.
+    parts: start and end in seconds of the parts that `Fix.EDGES`, `Fix.EXCERPT` and `Fix.TRIM` keep, so that a page can
+        move the ends of the clip instead of applying them. Empty without speech; `Fix.EDGES` only if it is offered.
     """
 
     findings: tuple[Finding, ...]
@@ -86,9 +87,11 @@ def examine(source: Source | NDArray[np.float32], sample_rate: int | None = None
         return Report((length, findings.of_little_speech(spoken, spoken / duration)), duration, (), {})
     steady = remove_rumble(analysis.vad_samples.numpy(), SAMPLE_RATE)
     voices = compare_voices(steady, analysis.spans)
-    sound = _sound(recording, analysis, steady)
-    judged = (length, *_timing(analysis, duration), *sound, findings.of_voices(voices.distance))
-    report = Report(judged, duration, analysis.spans, parts(analysis, voices))
+    kept = parts(analysis, voices)
+    ends = findings.of_edges(examine_edges(analysis.vad_samples, analysis.spans), repairable=Fix.EDGES in kept)
+    sound = (*_sound(recording, analysis, steady), findings.of_voices(voices.distance))
+    judged = (length, *_timing(analysis, duration), ends, *sound)
+    report = Report(judged, duration, analysis.spans, kept)
     return report if report.best else replace(report, findings=(replace(length, fix=None), *judged[1:]))
 
 

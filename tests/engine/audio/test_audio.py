@@ -467,6 +467,15 @@ def test_slight_clipping_gives_a_note() -> None:
     assert any("clipped in places" in str(note) for note in clip.notes)
 
 
+def test_clip_that_ends_inside_a_word_gets_a_note() -> None:
+    samples = read(SPEECH / "flite_rms_story.flac")
+    clip = prepare_reference(written(samples[: 3 * RATE]), OUT)
+    assert any("end inside a word" in str(note) for note in clip.notes)
+    begun = prepare_reference(written(samples[3 * RATE :]), OUT)
+    assert any("begin inside a word" in str(note) for note in begun.notes)
+    assert prepare_reference(written(samples), OUT).notes == ()
+
+
 def test_decoding_stops_at_the_limit() -> None:
     """The length limit applies to decoded blocks, not to the length in the header."""
     taken = 0

@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from engine.audio.doctor import Fix, Report, apply, check_transcript, examine, findings
+from engine.audio.edges import Edges
 from engine.errors import UnusableReference
 from engine.messages import english
 from tests.support.damaged_speech import (
@@ -22,6 +23,7 @@ from tests.support.damaged_speech import (
     Samples,
     at_loudness,
     at_rate,
+    beginning,
     clipped,
     found,
     hiss,
@@ -41,7 +43,7 @@ STORY = (
     "old letters, fed the birds, and waited for the road."
 )
 
-MEASURES = ("length", "speech", "pauses", "clipping", "loudness", "noise", "rumble", "bandwidth", "voices")
+MEASURES = ("length", "speech", "pauses", "edges", "clipping", "loudness", "noise", "rumble", "bandwidth", "voices")
 
 
 @pytest.mark.parametrize(
@@ -58,16 +60,16 @@ def test_good_clip_has_only_green_findings(clip: Samples, rate: int) -> None:
 
 
 BAD: dict[str, tuple[Callable[[Samples], Samples], str]] = {
-    "short": (lambda clip: clip[: int(2.5 * RATE)], "length"),
+    "short": (lambda clip: beginning(clip, 2.5), "length"),
     "mostly silence": (lambda clip: joined(pause(7), clip[: 8 * RATE], pause(10)), "speech"),
-    "a long silence inside": (lambda clip: joined(clip, pause(3.5), clip[: 5 * RATE]), "pauses"),
+    "a long silence inside": (lambda clip: joined(clip, pause(3.5), beginning(clip, 5)), "pauses"),
     "clipped": (lambda clip: clipped(clip, 2.8), "clipping"),
     "clipped beyond use": (lambda clip: clipped(clip, 5) * np.float32(0.3), "clipping"),
     "quiet": (lambda clip: at_loudness(clip, -50), "loudness"),
     "noise at 5 dB": (lambda clip: noisy(clip, 5), "noise"),
     "noise at 5 dB, quiet": (lambda clip: noisy(clip, 5) * np.float32(0.2), "noise"),
     "noise without a pause": (lambda clip: noisy(clip[np.abs(clip) > 1e-3], 5), "noise"),
-    "noise, not in the pauses": (lambda clip: joined(noisy(clip, 5), pause(0.7), noisy(clip[:80_000], 5)), "noise"),
+    "noise, not in the pauses": (lambda clip: joined(noisy(clip, 5), GAP, noisy(beginning(clip, 5), 5)), "noise"),
     "noise in the pauses alone": (lambda clip: joined(clip[:80_000], hiss(clip), clip[80_000:], hiss(clip)), "noise"),
     "hum": (humming, "rumble"),
     "telephone": (lambda clip: low_passed(clip, 3_400), "bandwidth"),
@@ -111,9 +113,9 @@ def test_degradation_changes_only_its_own_light(kind: str, voice: str) -> None:
 @pytest.mark.parametrize(
     ("damage", "name"),
     [
-        (lambda clip: clip[: 4 * RATE], "length"),
+        (lambda clip: beginning(clip, 4), "length"),
         (lambda clip: joined(pause(5), clip[: 6 * RATE], pause(3)), "speech"),
-        (lambda clip: joined(clip, pause(1.7), clip[: 5 * RATE]), "pauses"),
+        (lambda clip: joined(clip, pause(1.7), beginning(clip, 5)), "pauses"),
         (lambda clip: at_loudness(clip, -40), "loudness"),
         (lambda clip: noisy(clip, 14), "noise"),
         (lambda clip: low_passed(clip, 5_500), "bandwidth"),
@@ -127,6 +129,34 @@ def test_moderate_degradation_is_amber(damage: Callable[[Samples], Samples], nam
 def test_clipping_is_detected_after_lossy_coding(clip: Samples, times: float) -> None:
     assert "clipping" in lights(examine(written(clipped(clip, times), format="MP3", subtype=None)))
     assert "clipping" not in lights(examine(written(clip, format="MP3", subtype=None)))
+
+
+def test_cut_words_are_found_at_both_ends() -> None:
+    start, end = 3 * RATE, int(7.2 * RATE)  # inside words
+    for clip, what in ((MAN[:end], "end"), (MAN[start:], "start"), (MAN[start:end], "both")):
+        for heard in (clip, noisy(clip, 20), low_passed(clip, 3_400)):
+            assert found(examine(heard, RATE), "edges").what == what
+        assert found(examine(at_rate(clip, 44_100), 44_100), "edges").what == what
+        assert found(examine(written(clip, format="MP3", subtype=None)), "edges").what == what
+
+
+def test_no_word_is_cut_off_where_noise_or_a_close_onset_meets_the_edge() -> None:
+    onset, end = int(0.2 * RATE), int(9.97 * RATE)  # within a frame of the first and the last sound
+    for clip in (MAN[onset:end], noisy(MAN, 12), joined(hiss(MAN), MAN, hiss(MAN))):
+        assert "edges" not in lights(examine(clip.astype(np.float32), RATE))
+
+
+def test_cut_words_can_be_left_out_if_enough_remains() -> None:
+    clip = joined(MAN, GAP, MAN[: 3 * RATE])
+    report = examine(clip, RATE)
+    ends = found(report, "edges")
+    assert (ends.what, ends.fix) == ("end", Fix.EDGES)
+    assert report.parts[Fix.EDGES][0] == 0
+    assert report.parts[Fix.EDGES][1] == pytest.approx(len(MAN) / RATE, abs=0.1)
+    assert report.best is not None
+    assert report.best[1] <= report.parts[Fix.EDGES][1]
+    alone = examine(MAN[: 3 * RATE], RATE)
+    assert (found(alone, "edges").fix, alone.parts.get(Fix.EDGES)) == (None, None)
 
 
 def test_finding_values_match_the_degradation() -> None:
@@ -298,6 +328,8 @@ def test_findings_and_sentences_correspond() -> None:
     all_findings += [findings.of_voices(None), findings.of_silence()]
     all_findings += [findings.of_little_speech(spoken, 0.1) for spoken in (0.1, 0.9)]
     all_findings += [findings.of_speech(share, at_ends) for share in (0.1, 0.5, 0.9) for at_ends in (True, False)]
+    cut = [(start, end) for start in (True, False) for end in (True, False)]
+    all_findings += [findings.of_edges(Edges(*ends, -3.0), repairable=True) for ends in cut]
     crests = [(share, crest, 1.3) for share in (0, 0.005, 0.1) for crest in (1.5, 2.2, 4)]
     all_findings += [findings.of_clipping(*measured) for measured in crests]
     lights = {f"doctor.{name}{light}" for name in ("", "verdict_") for light in ("green", "amber", "red")}

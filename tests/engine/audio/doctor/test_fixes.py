@@ -33,6 +33,7 @@ def test_offered_fix_turns_the_light_green() -> None:
         Fix.TRIM: (joined(pause(14), MAN, pause(4)), "speech"),
         Fix.PAUSES: (joined(MAN, pause(5), MAN), "pauses"),
         Fix.EXCERPT: (joined(WOMAN, GAP, WOMAN), "length"),
+        Fix.EDGES: (joined(MAN, GAP, MAN[: 3 * RATE]), "edges"),
     }
     for fix, (clip, name) in cases.items():
         before = examine(clip, RATE)
@@ -47,6 +48,7 @@ DAMAGED = {
     "hum": humming(MAN[: 5 * RATE]),
     "long": joined(WOMAN, GAP, WOMAN),
     "two voices": joined(WOMAN, GAP, MAN),
+    "cut words": joined(MAN[3 * RATE : 5 * RATE], GAP, MAN, GAP, MAN[: 3 * RATE]),
     "quiet and noisy": noisy(joined(pause(1), MAN, pause(1)), 15) * np.float32(0.01),
 }
 
@@ -54,7 +56,8 @@ DAMAGED = {
 # Each fix alone on clips that it changes, and all fixes together.
 FIXED = [
     (Fix.RUMBLE, "hum"), (Fix.EXCERPT, "long"), (Fix.TRIM, "silence around"), (Fix.PAUSES, "silence inside"),
-    (Fix.LEVEL, "quiet and noisy"), (Fix.LEVEL, "as it is"), *((None, kind) for kind in DAMAGED),
+    (Fix.EDGES, "cut words"), (Fix.LEVEL, "quiet and noisy"), (Fix.LEVEL, "as it is"),
+    *((None, kind) for kind in DAMAGED),
 ]  # fmt: skip
 
 

@@ -509,7 +509,7 @@ def test_words_belong_to_their_clip_and_to_its_verdict(page: Page) -> None:
     field.fill("word " * 90)
     expect_verdict(page, "The sound is good. Check the words.")
     expect(page.locator(".rp-verdict .rp-light")).not_to_have_attribute("data-light", "green")
-    expect(page.locator(".rp-fine summary")).to_have_text("9 of 9 checks passed")
+    expect(page.locator(".rp-fine summary")).to_have_text("10 of 10 checks passed")
     field.fill("")
     expect_verdict(page, "This clip is good to use.")
 

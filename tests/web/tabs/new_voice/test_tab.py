@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Dialog, Page, expect
 
 from storage import Storage, VoiceLibrary
 from tests.paths import CLIP
-from tests.support.damaged_speech import silent_film
+from tests.support.damaged_speech import RATE, WOMAN, beginning, silent_film
 from tests.support.fake_engine import FakeEngine
 from tests.support.waiting import until
 from tests.web.stage import PLAIN_HTTP_HOST
@@ -40,8 +40,7 @@ def test_voices_are_made_by_keyboard_in_chinese_over_plain_http_and_of_each_form
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     """Clips and findings fit the window, dark and light, without accessibility violations."""
-    samples, rate = soundfile.read(STORY, dtype="float32")
-    soundfile.write(tmp_path / "quiet.wav", samples[: 6 * rate] * 0.002, rate, subtype="FLOAT")
+    soundfile.write(tmp_path / "quiet.wav", beginning(WOMAN, 6) * 0.002, RATE, subtype="FLOAT")
     texts = Translations.load().languages["zh-CN"]
     url = serve(engine, storage).replace("127.0.0.1", PLAIN_HTTP_HOST)
     with visit(chromium, f"{url}?__theme=dark", locale="zh-CN") as page:
