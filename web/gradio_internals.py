@@ -90,15 +90,6 @@ class BoundedMessages(LRUCache[str, "asyncio.Queue[Any]"]):
         self._events.pop(session, None)
 
 
-class BoundedEventIds(set[str]):
-    """Ids of cancelled events. Gradio looks them up when a generator continues."""
-
-    def add(self, event: str) -> None:
-        if len(self) >= SESSIONS:
-            self.pop()
-        super().add(event)
-
-
 @asynccontextmanager
 async def limit_sessions(app: Any) -> AsyncIterator[None]:
     """Limit the sessions of Gradio's app, and the idle load of its queue. A `lifespan` for `launch`'s `app_kwargs`,
@@ -113,7 +104,6 @@ async def limit_sessions(app: Any) -> AsyncIterator[None]:
     queue.ANAYLTICS_CACHE_FREQUENCY = math.inf  # else a table is made after every event, with pandas, in up to 8 ms
     queue.sleep_when_free = QUEUE_POLL
     queue.progress_update_sleep_when_free = PROGRESS_POLL
-    app.iterators_to_reset = BoundedEventIds()
     yield
 
 

@@ -24,8 +24,6 @@ from tests.web.visitor import Visitor
 from web import gradio_internals
 from web.gradio_import import FUNCTION, write_nothing
 from web.gradio_internals import (
-    SESSIONS,
-    BoundedEventIds,
     BoundedMessages,
     SlimSessionState,
     SlimStateHolder,
@@ -82,7 +80,6 @@ def test_private_session_state_of_gradio_is_unchanged(demo: gr.Blocks) -> None:
     full, light = SessionState(demo), SlimSessionState(demo)
     assert vars(full).keys() == vars(light).keys()
     assert {type(value) for value in vars(full).values()} == {type(value) for value in vars(light).values()}
-    assert isinstance(demo.app.iterators_to_reset, set)
     assert isinstance(demo.app.state_holder, StateHolder)
 
 
@@ -157,13 +154,6 @@ def test_message_queues_without_running_events_are_evicted_first() -> None:
     assert set(events) == set(pending)
     del pending["new"]
     assert set(events) == set(pending)
-
-
-def test_cancelled_event_ids_are_bounded() -> None:
-    resets = BoundedEventIds()
-    for number in range(SESSIONS + 5):
-        resets.add(str(number))
-    assert len(resets) == SESSIONS
 
 
 def test_invented_sessions_of_a_served_page_are_bounded(

@@ -67,7 +67,6 @@ def _children(value: Any) -> Iterator[Any]:
 
 Value = Annotated[Any, AfterValidator(_check_bounds)]
 SessionId = Annotated[str, StringConstraints(pattern=r"^[0-9a-z]{1,40}$")]
-EventId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 Number = Annotated[int, Field(ge=0, le=2**31)]
 
 
@@ -99,20 +98,6 @@ class ServerBody(CallBody):
     data: Value
 
 
-class CancelBody(CallBody):
-    """Body that cancels a queued event. event_id: None if the event never reached the server."""
-
-    fn_index: Number
-    session_hash: SessionId
-    event_id: EventId | None = None
-
-
-class ResetBody(CallBody):
-    """Body that Gradio's client sends after `cancel`; ignored."""
-
-    event_id: EventId | None = None
-
-
 class CallValidator:
     """Validates calls against the page's configuration."""
 
@@ -133,7 +118,6 @@ class CallValidator:
             for event in config["dependencies"]
             if event["backend_fn"]
         }
-        self._cancelled = {index for event in config["dependencies"] for index in event["cancels"]}
         self._functions = {
             part["id"]: frozenset(part["props"].get("server_fns") or ()) for part in config["components"]
         }
@@ -141,8 +125,6 @@ class CallValidator:
             "run/predict": lambda body: self._check_event(body, queued=False),
             "queue/join": lambda body: self._check_event(body, queued=True),
             "component_server": self._check_function,
-            "cancel": self._check_cancel,
-            "reset": self._check_reset,
         }
 
     def check(self, path: str, body: bytes, version: str | None = None) -> None:
@@ -180,13 +162,6 @@ class CallValidator:
         if sent.fn_name not in self._functions.get(sent.component_id, ()):
             raise CallRejected(422)
         self._check_files(sent.data)
-
-    def _check_cancel(self, body: Any) -> None:
-        if _validate(CancelBody, body).fn_index not in self._cancelled:
-            raise CallRejected(422)
-
-    def _check_reset(self, body: Any) -> None:
-        _validate(ResetBody, body)
 
     def _check_files(self, value: Any) -> None:
         """Reject paths outside the upload folder: Gradio opens any value that looks like a file."""

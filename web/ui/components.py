@@ -21,8 +21,9 @@ def player(sample_rate: int, *, render: bool = True) -> gr.HTML:
 
     Value: a message of `web.tabs.speak.handlers`.
     """
-    events = ("stop_speech", "abandon", "renew_links")
-    return _component("player/player", "rp-player-block", events, rate=sample_rate, render=render)
+    return _component(
+        "player/player", "rp-player-block", ("stop_speech", "renew_links"), rate=sample_rate, render=render
+    )
 
 
 def take_list() -> gr.HTML:

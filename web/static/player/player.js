@@ -91,7 +91,8 @@ class Player {
     return ticket;
   }
 
-  // Called in the click on Stop. Pauses playback at once. The spoken part of a take is kept; a queued take is abandoned.
+  // Called in the click on Stop. Pauses playback at once. The spoken part of a take is kept; a take that the server has
+  // not begun yet is given up.
   stop() {
     this.playback.pause();
     this.event.dropRequest();
@@ -100,7 +101,6 @@ class Player {
     if (this.stopping) {
       this.trigger("stop_speech", { ticket: this.ticket });
     } else if (this.busy) {
-      this.trigger("abandon");
       this.giveUp(words("player.stopped"), "stopped");
     }
   }
@@ -189,7 +189,11 @@ class Player {
 
   receive(message) {
     if (message?.links) this.links.arrived(message);
-    if (!message?.ticket || message.ticket !== this.ticket) return;
+    if (!message?.ticket) return;
+    if (message.ticket !== this.ticket) {
+      if (message.kind !== "end") this.trigger("stop_speech", { ticket: message.ticket }); // it was given up before the server knew it
+      return;
+    }
     if (message.number < this.nextMessage) return; // Gradio sends the last one again when the event is done
     this.nextMessage = message.number + 1;
     this.status = message.status;

@@ -24,7 +24,7 @@ export class SpeechEvent {
     this.#underWay = true;
   }
 
-  // Called when the event has completed or failed, and twice if it was cancelled: therefore start() runs in a timer.
+  // Called when the event has completed or failed. start() runs in a timer, when Gradio is done with the event.
   over() {
     this.#underWay = false;
     setTimeout(() => {

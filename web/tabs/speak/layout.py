@@ -110,7 +110,6 @@ def _listen_to_speech(
         component.change(None, js="() => { window.reprisePlayer?.clearMessage(); }")
     player.stop_speech(handlers.stop, None, None, queue=False, api_visibility="private")
     listen(player.renew_links, handlers.renew_links, shared.token, player, trigger_mode="multiple")
-    player.abandon(None, None, None, cancels=listeners)
 
 
 def _listen_to_takes(

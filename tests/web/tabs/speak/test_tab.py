@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Request, expect
+from playwright.sync_api import Browser, Locator, Page, Request, Route, expect
 
 from engine.text import speaking_time
 from storage import Storage, VoiceLibrary, VoiceRecord
 from storage.voices.sample_voices import install_samples
 from studio import recognition
 from tests.support.fake_engine import FakeEngine, Script, voice
-from tests.support.waiting import TIMEOUT
+from tests.support.waiting import TIMEOUT, until
 from tests.web.conftest import read_wav
 from tests.web.visiting import (
     PHONE,
@@ -450,6 +450,19 @@ def use_keys(page: Page, engine: FakeEngine) -> None:
     page.keyboard.press("Escape")
     wait_for(page, "player.finished")
 
+    def stop_then_send(route: Route) -> None:  # on a slow connection, a take may be stopped before the server knows it
+        page.keyboard.press("Escape")
+        route.continue_()
+
+    page.route("**/queue/join**", stop_then_send, times=1)
+    with page.expect_response("**/queue/join**"):
+        page.keyboard.press("Control+Enter")
+    expect(page.locator(".rp-status")).to_have_text("Stopped before it began.")
+    until(lambda: len(engine.asked) == 6 and engine.speeches[-1].result)
+    end = engine.speeches[-1].result
+    assert end is not None
+    assert end.stop_reason == "cancelled"
+
     page.locator(".rp-examples summary").focus()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
@@ -462,6 +475,6 @@ def use_keys(page: Page, engine: FakeEngine) -> None:
     page.get_by_role("button", name="Hear this voice").click()
     expect(page.get_by_role("button", name="Pause the clip")).to_be_visible()
     expect(page.locator(".rp-status")).to_have_text("The recording of Adam")
-    assert len(engine.asked) == 5, "the shortcut does nothing on other tabs"
+    assert len(engine.asked) == 6, "the shortcut does nothing on other tabs"
     page.locator("#rp-to-new").click()
     expect(page.get_by_role("tab", name="New voice")).to_have_attribute("aria-selected", "true")
