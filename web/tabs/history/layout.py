@@ -56,8 +56,8 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     listen(entries.withdraw, handlers.delete_entry, token, [message, shared.changes], trigger_mode="multiple")
     speak = [shared.hints, shared.picker, *shared.settings, shared.notice, shared.tabs]
     listen(entries.again, handlers.reuse_entry, token, [*speak, message])
-    listen(keep.input, handlers.set_history_enabled, [keep, token], [kept_notice, shared.changes])
-    listen(days.input, handlers.set_retention, [days, token], [kept_notice, shared.changes])
+    for choice, handler in ((keep, handlers.set_history_enabled), (days, handlers.set_retention)):
+        listen(choice.input, handler, [choice, token], [kept_notice, shared.changes], trigger_mode="always_last")
     _listen_for_deletion(shared, ask_clear, clear, forget, handlers.confirm_clear, handlers.clear_history, kept_notice)
     _listen_for_deletion(
         shared, ask_forget, forget, clear, handlers.confirm_delete_everything, handlers.delete_everything, kept_notice,

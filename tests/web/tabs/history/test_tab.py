@@ -15,7 +15,17 @@ from storage.repositories.takes import NewTake
 from tests.paths import CLIP
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
 from tests.support.waiting import until
-from tests.web.visiting import downloaded, finish_deletions, open_tab, picker, player, speak, visit, wait_for
+from tests.web.visiting import (
+    downloaded,
+    finish_deletions,
+    hold_response,
+    open_tab,
+    picker,
+    player,
+    speak,
+    visit,
+    wait_for,
+)
 from web.tabs.history import handlers
 
 Serve = Callable[..., str]
@@ -155,7 +165,11 @@ def delete_all_data(page: Page, storage: Storage) -> None:
     open_tab(page, "History")
     expect(entries(page).first).to_contain_text("Spoken by a script meanwhile.")
     page.get_by_text("What is kept", exact=True).click()
-    page.get_by_label("Keep a history of my takes").uncheck()
+    keep = page.get_by_label("Keep a history of my takes")
+    with hold_response(page, "are not kept", keep.uncheck):
+        keep.check()
+    until(lambda: storage.history.settings().history)
+    keep.uncheck()
     expect(page.locator("#rp-kept-notice")).to_contain_text("are not kept")
     page.get_by_role("button", name="Delete all my data…").click()
     expect(page.locator("#rp-forget-keep")).to_be_focused()
