@@ -114,7 +114,7 @@ def _listen_to_dictionary(handlers: DictionaryHandlers, shared: SharedComponents
         (entries.erase, handlers.erase),
         (entries.import_entries, handlers.import_entries),
     ):
-        listen(event, handler, shared.token, [entries, shared.changes])
+        listen(event, handler, shared.token, [entries, shared.changes], trigger_mode="multiple")
 
 
 def _shared_components(

@@ -47,7 +47,7 @@ SENT: dict[tuple[str, str], dict[str, Any]] = {
     ("rp-takes", "stop_speech"): {"tickets": [TICKET]},
     ("rp-voices", "mark"): {"id": NO_ID, "marked": True},
     ("rp-dictionary", "save_entry"): {"word": "a", "spoken": "b", "language": "", "match_case": False},
-    ("rp-dictionary", "erase"): {"word": "a", "language": ""},
+    ("rp-dictionary", "erase"): {"word": "a", "spoken": "b", "match_case": False, "language": ""},
     ("rp-dictionary", "import_entries"): {"text": "a,b"},
     ("rp-history", "star"): {"id": NO_ID, "starred": True},
     ("rp-history", "withdraw"): {"id": NO_ID},

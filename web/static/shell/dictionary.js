@@ -1,5 +1,5 @@
 // The dialog of the owner's pronunciation dictionary. Buttons with [data-rp-dictionary] open it at the word that is selected in a text.
-// Its value: { entries, csv, phones, message, kind, nonce } from web/tabs/speak/dictionary.py. Its events: `save_entry`, `erase`, `import_entries`.
+// Its value: { entries, csv, phones, message, kind, saved, erased, nonce } from web/tabs/speak/dictionary.py. Its events: `save_entry`, `erase`, `import_entries`.
 
 import { decoded } from "./text_file.js";
 import { languageOptions } from "../library/card.js";
@@ -31,7 +31,7 @@ const selectedIn = (field) => (field?.matches?.(TEXTS) ? wordOf(field.value, fie
 
 class Dictionary {
   constructor({ element, props, trigger, watch }) {
-    Object.assign(this, { props, trigger, selected: "", heard: null, erased: null, saving: null, shown: null });
+    Object.assign(this, { props, trigger, selected: "", heard: null, shown: null });
     draw(element);
     this.find = (selector) => element.querySelector(selector);
     this.dialog = dialogIn(element, OPENERS, () => this.open());
@@ -88,16 +88,14 @@ class Dictionary {
   }
 
   answered() {
-    const { message = "", kind = "good", nonce } = this.props.value ?? {};
+    const { message = "", kind = "good", nonce, saved, erased } = this.props.value ?? {};
     this.find(".rp-dictionary-phones").textContent = words(this.props.value?.phones ? "words.phones" : "words.phones_unknown");
     this.list();
     if (!message || nonce === this.heard) return;
     this.heard = nonce;
     this.say(message, kind);
-    const { erased, saving } = this;
-    this.erased = this.saving = null;
-    if (kind !== "good") return;
-    if (saving && saving === JSON.stringify(this.written())) this.clear();
+    const written = Object.entries(this.written());
+    if (saved && written.every(([name, value]) => saved[name] === value)) this.clear();
     if (erased) this.find(".rp-dialog-message").append(" ", button({ class: "rp-quiet", text: words("library.undo"), onclick: () => this.trigger("save_entry", erased) }));
   }
 
@@ -155,15 +153,11 @@ class Dictionary {
 
   save(event) {
     event.preventDefault();
-    const entry = this.written();
-    this.saving = JSON.stringify(entry);
-    this.trigger("save_entry", entry);
+    this.trigger("save_entry", this.written());
   }
 
   erase(entry) {
-    const { word, language } = entry;
-    this.erased = entry; // for Undo
-    this.trigger("erase", { word, language });
+    this.trigger("erase", entry);
     this.form.elements.word.focus();
   }
 

@@ -19,18 +19,14 @@ if TYPE_CHECKING:
     from web.context import WebContext
 
 Updates = tuple[Any, ...]
+Answer = dict[str, Any]
 
 
-class Word(Payload):
-    """A word and its language."""
+class DictionaryEntry(Payload):
+    """An entry of the dictionary."""
 
     word: ShortText
     language: ShortText
-
-
-class DictionaryEntry(Word):
-    """An entry of the dictionary."""
-
     spoken: ShortText
     match_case: bool
 
@@ -55,50 +51,52 @@ class DictionaryHandlers:
     def save_entry(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
         """Outputs: dictionary, change broadcast."""
 
-        def change(owner: str) -> str:
+        def change(owner: str) -> Answer:
             entry = parse_payload(DictionaryEntry, event)
             given = Pronunciation(
                 entry.word.strip(), entry.spoken.strip(), entry.match_case, entry.language[:MAX_LANGUAGE]
             )
             new = checked(given)
             self._context.storage.pronunciations.put([new], owner=owner)
-            return self._context.texts(request)("words.saved", word=new.word)
+            message = self._context.texts(request)("words.saved", word=new.word)
+            return {"message": message, "saved": entry.model_dump()}
 
         return self._changed(change, token, request)
 
     def erase(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
         """Outputs: dictionary, change broadcast."""
 
-        def change(owner: str) -> str:
-            word = parse_payload(Word, event)
-            self._context.storage.pronunciations.delete(word.word, word.language, owner=owner)
-            return self._context.texts(request)("words.deleted", word=word.word)
+        def change(owner: str) -> Answer:
+            entry = parse_payload(DictionaryEntry, event)
+            self._context.storage.pronunciations.delete(entry.word, entry.language, owner=owner)
+            message = self._context.texts(request)("words.deleted", word=entry.word)
+            return {"message": message, "erased": entry.model_dump()}
 
         return self._changed(change, token, request)
 
     def import_entries(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
         """Outputs: dictionary, change broadcast."""
 
-        def change(owner: str) -> str:
+        def change(owner: str) -> Answer:
             entries = from_csv(parse_payload(WordFile, event).text[: MAX_FILE + 1])
             self._context.storage.pronunciations.put(entries, owner=owner)
-            return self._context.texts(request)("words.imported", count=len(entries))
+            return {"message": self._context.texts(request)("words.imported", count=len(entries))}
 
         return self._changed(change, token, request)
 
-    def _changed(self, change: Callable[[str], str], token: Any, request: gr.Request) -> Updates:
-        message, kind, value = "", "good", {}
+    def _changed(self, change: Callable[[str], Answer], token: Any, request: gr.Request) -> Updates:
+        value: Answer = {}
         try:
             owner = self._context.owner(token, request).key
             value = self._value(owner)
-            message = change(owner)
+            answer = {"kind": "good", **change(owner)}
             value = self._value(owner)
         except Exception as error:
-            message, kind = error_message(error, self._context.texts(request)), "bad"
-        answer = {**value, "message": message, "kind": kind, "nonce": secrets.token_hex(4)}
-        return answer, broadcast_change("words") if kind == "good" else gr.skip()
+            answer = {"kind": "bad", "message": error_message(error, self._context.texts(request))}
+        answer = {**value, **answer, "nonce": secrets.token_hex(4)}
+        return answer, broadcast_change("words") if answer["kind"] == "good" else gr.skip()
 
-    def _value(self, owner: str) -> dict[str, Any]:
+    def _value(self, owner: str) -> Answer:
         entries = self._context.storage.pronunciations.list(owner=owner)
         views = [
             {"word": each.word, "spoken": each.spoken, "match_case": each.match_case, "language": each.language}

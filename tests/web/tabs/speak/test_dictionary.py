@@ -16,7 +16,7 @@ def test_each_change_is_broadcast_to_other_pages_and_a_refused_one_is_not(contex
     for change, data, words in (
         (events.save_entry, ENTRY, ["SQL"]),
         (events.import_entries, {"text": "GIF,jif\n"}, ["GIF", "SQL"]),
-        (events.erase, {"word": "SQL", "language": ""}, ["GIF"]),
+        (events.erase, ENTRY | {"word": "SQL"}, ["GIF"]),
     ):
         answer, broadcast = change(None, NO_REQUEST, gr.EventData(None, data))
         assert (answer["kind"], [entry["word"] for entry in answer["entries"]]) == ("good", words)

@@ -1,6 +1,7 @@
 """The studio in a browser: picking voices, pronunciations, several takes at once, themes and languages."""
 
 import re
+from functools import partial
 
 from playwright.sync_api import Browser, FilePayload, expect
 
@@ -9,7 +10,7 @@ from storage.pronunciations import Pronunciation
 from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, Script
 from tests.web.tabs.speak.test_tab import Serve
-from tests.web.visiting import finish_deletions, picker, violations, visit, wait_for
+from tests.web.visiting import finish_deletions, hold_response, picker, violations, visit, wait_for
 
 
 def test_studio_works_with_the_keyboard(
@@ -94,7 +95,13 @@ def test_studio_works_with_the_keyboard(
         page.locator(".rp-dictionary [type=file]").set_input_files(words_file)
         page.get_by_role("button", name="Zmorge", exact=True).press("Enter")
         expect(page.get_by_role("dialog").get_by_label("Language")).to_have_value("gsw")
-        page.get_by_role("button", name="Delete “Zmorge”").press("Enter")
+        message = page.get_by_role("dialog").get_by_role("status")
+        with hold_response(page, "“GIF” is deleted.", partial(gif.get_by_role("button", name="Delete").press, "Enter")):
+            page.get_by_role("button", name="Delete “Zmorge”").press("Enter")
+            expect(message).to_contain_text("“Zmorge” is deleted.")
+        expect(message).to_contain_text("“GIF” is deleted.")
+        expect(page.locator(".rp-dictionary tbody tr")).to_have_count(1)
+        page.get_by_role("dialog").get_by_role("button", name="Undo").press("Enter")
         expect(page.locator(".rp-dictionary tbody tr")).to_have_count(2)
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog", name="Pronunciation")).to_be_hidden()
