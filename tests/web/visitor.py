@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import weakref
+from operator import itemgetter
 from typing import Any
 
 import httpx
@@ -76,7 +77,7 @@ class Visitor:
         config = self._config or page_config(self.http.get("").text)
         self._config = config if config["dependencies"] else None  # the login page has none
         ids = {part["props"].get("elem_id"): part["id"] for part in config["components"]}
-        for function in config["dependencies"]:
+        for function in filter(itemgetter("backend_fn"), config["dependencies"]):
             wanted = {(ids.get(elem_id), kind)} if elem_id else {(None, kind), (config.get("app_id"), kind)}
             kinds = {(target[0] if elem_id else None, target[1]) for target in function["targets"]}
             if kinds & wanted and (outputs is None or len(function["outputs"]) == outputs):

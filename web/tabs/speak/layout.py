@@ -87,6 +87,9 @@ def _listen_to_speech(
 ) -> None:
     player, streams = shared.player, TakeStreams(context, shared.demo)
     form = [shared.text, shared.picker, *settings, shared.token]
+    # The notice has been read. Before the take, because Gradio runs the listeners of an event one after the other.
+    for event in (speak.click, shared.picker.input, shared.hints.written):
+        event(None, None, shared.notice, js="() => ''")
     listeners = [
         listen(speak.click, streams.stream(handlers.speak), [*form, player], player, js=BEGIN, queue=True),
         listen(takes.again, streams.stream(handlers.speak_again), [shared.token], player, queue=True),
@@ -103,8 +106,6 @@ def _listen_to_speech(
         listener.failure(None, js="() => { window.reprisePlayer.refused(); }")
         listener.then(None, js="() => { window.reprisePlayer.over(); }")
         listen(listener.then, lambda: broadcast_change("history"), None, shared.changes)
-    for event in (speak.click, shared.picker.input, shared.hints.written):  # the notice has been read
-        event(None, None, shared.notice, js="() => ''")
     stop.click(None, js="() => { window.reprisePlayer.stop(); }")
     for component in (shared.text, settings[0]):
         component.change(None, js="() => { window.reprisePlayer?.clearMessage(); }")

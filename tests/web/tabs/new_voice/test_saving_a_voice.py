@@ -17,6 +17,7 @@ from tests.web.visiting import (
     begin_recording,
     open_tab,
     picker,
+    player,
     skip_countdown,
     upload,
     visit,
@@ -81,8 +82,12 @@ def test_recording_becomes_a_voice_that_speaks_and_messages_of_saving_are_in_vie
         expect(page.get_by_role("tab", name="Speak")).to_have_attribute("aria-selected", "true")
         expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Ada”.")
         expect(picker(page)).to_have_value("Ada")
+        engine.script.pace = 0.9
         page.get_by_role("button", name="Speak", exact=True).click()  # 4
         wait_for(page, "player.played > 0")
+        expect(page.locator("#rp-speak-notice")).to_be_empty()
+        assert not player(page)["finished"]
+        engine.script.pace = 0
 
         made = library.load(library.find("Ada").id)
         assert made.references[0].transcript == READING_TEXTS[0], "the transcript is the text that was read"
