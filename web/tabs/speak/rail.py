@@ -34,6 +34,7 @@ class RailHandlers:
     def list_voices(self, token: Any, request: gr.Request) -> Any:
         """Output: rail, with new links."""
         owner, texts = self._context.owner(token, request), self._context.texts(request)
+        at = time.time()  # before the reads: answers can arrive out of order, and the newest wins
         voices = self._context.voices.list(owner=owner.key)
         marked = self._context.storage.favourites.ids(owner=owner.key)
         pictures, links = self._context.storage.portraits.all(owner=owner.key), self._context.links
@@ -41,7 +42,7 @@ class RailHandlers:
             rail_voice_view(voice, voice.id in marked, pictures.get(voice.id, b""), owner, links, texts)
             for voice in voices
         ]
-        return {"voices": views, "at": time.time()}
+        return {"voices": views, "at": at}
 
     @skip_on_error(1)
     def mark_voice(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:

@@ -9,6 +9,7 @@ from storage import Storage, VoiceLibrary
 from storage.pronunciations import Pronunciation
 from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, Script
+from tests.support.waiting import until
 from tests.web.tabs.speak.test_tab import Serve
 from tests.web.visiting import finish_deletions, hold_response, picker, violations, visit, wait_for
 
@@ -31,6 +32,16 @@ def test_studio_works_with_the_keyboard(
         expect(rail.locator("[data-picked]")).to_have_attribute("data-id", adam.id)
         page.get_by_role("button", name="Favourite: Ben").press("Enter")
         expect(rail.locator("li").first).to_have_attribute("data-id", ben.id)
+        star = page.get_by_role("button", name="Favourite: Ben")
+        until(lambda: storage.favourites.ids() == {ben.id})
+        page.wait_for_timeout(300)  # for the answer
+        for every in (False, True):  # the answers to two presses arrive in the other order, then in order
+            with hold_response(page, '"favourite"', partial(page.keyboard.press, "Enter"), every=every):
+                page.keyboard.press("Enter")
+                page.wait_for_timeout(300)
+            page.wait_for_timeout(300)
+            expect(star).to_have_attribute("aria-pressed", "true")
+            expect(star).to_be_focused()
         page.get_by_role("searchbox", name="Find a voice").fill("scottish")
         expect(rail.locator("li")).to_have_count(1)
         page.get_by_role("searchbox", name="Find a voice").fill("")

@@ -1,6 +1,6 @@
 // The rail of voices, to pick, play and mark as favourites. On a narrow page it is a sheet that the voice card opens. Its
-// value: { voices } from web/tabs/speak/rail.py. Its events: `renew_links`, `mark`, and `pick`, for which the page reads the
-// voice from `reprise.picking`.
+// value: { voices, at } from web/tabs/speak/rail.py; at: the server's time. Its events: `renew_links`, `mark`, and `pick`,
+// for which the page reads the voice from `reprise.picking`.
 
 import { LinkRefresh } from "../link_refresh.js";
 import { soundOf } from "./voice_card.js";
@@ -24,7 +24,7 @@ export function railOrder(voices, language) {
 
 class VoiceRail {
   constructor({ element, props, trigger, watch }) {
-    Object.assign(this, { element, props, trigger, rows: new Map(), picked: null, opener: null });
+    Object.assign(this, { element, props, trigger, at: 0, voices: [], rows: new Map(), picked: null, opener: null });
     this.stop = null; // the voice that had the focus last
     draw(element);
     this.find = (selector) => element.querySelector(selector);
@@ -50,12 +50,10 @@ class VoiceRail {
     return this.element.closest("#rp-rail");
   }
 
-  get voices() {
-    return this.props.value?.voices ?? [];
-  }
-
   answered() {
-    if (!this.props.value?.voices) return;
+    const { at, voices } = this.props.value ?? {};
+    if (!voices || at < this.at) return; // an answer may come after a newer list
+    Object.assign(this, { at, voices });
     learnColours(this.voices);
     answer("voice", this.voices.some(({ id }) => id === named("voice")));
     this.links.arrived();
@@ -70,12 +68,14 @@ class VoiceRail {
     const ordered = railOrder(found(this.voices, this.search.value, language), language);
     const shown = this.long.of(ordered, ({ id }) => id === this.picked || id === this.stop);
     const focus = this.list.contains(document.activeElement) ? document.activeElement : null;
+    const held = focus?.closest("li").dataset.id; // its row is built again if the voice has changed
     const nodes = shown.map((voice) => this.row(voice));
     const ids = new Set(this.voices.map(({ id }) => id));
     for (const id of this.rows.keys()) if (!ids.has(id)) this.rows.delete(id);
     this.list.replaceChildren(...nodes);
     this.long.shown();
-    if (focus?.isConnected) focus.focus({ preventScroll: true });
+    const same = focus?.isConnected ? focus : this.rows.get(held)?.querySelector(`.${focus.classList[0]}`);
+    same?.focus({ preventScroll: true });
     this.find(".rp-rail-none").hidden = shown.length > 0;
     this.find(".rp-rail-none").textContent = words(this.voices.length ? "rail.no_match" : "rail.none");
     this.mark();
