@@ -13,7 +13,7 @@ const RELOADED = 30_000; // ms after a reload in which another one is of no use
 export const answers = new LatestAnswers(window.gradio_config?.dependencies ?? []);
 export const server = new ServerWatch({
   ask,
-  gone: () => announce("gone"),
+  gone,
   back,
   hidden: () => document.hidden,
   later: (...timer) => setTimeout(...timer),
@@ -29,7 +29,13 @@ async function ask() {
   return response.json();
 }
 
+function gone() {
+  transport.watched(true);
+  announce("gone");
+}
+
 function back(now, before) {
+  transport.watched(false);
   if (now.page === version && now.admitted) announce("back", { anew: now.process !== before.process });
   else useless();
 }

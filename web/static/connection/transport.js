@@ -1,5 +1,7 @@
 // Sends the page's requests in place of `fetch`, which Gradio's client calls for each event. It drops stale answers. When
-// the connection is lost, it ends the events under way; otherwise Gradio would never send another event.
+// the connection is lost, it ends the events under way; otherwise Gradio would never send another event. Requests that are
+// not answered when the server is gone end as well, some time later, and those that join the queue, which is answered at
+// once, in any case: a phone that changes its network may not tell that its connections have ended.
 // Calls name the page's version, because the server may have another one by now, with other numbers for its events.
 
 const RUN = /\/gradio_api\/run\//;
@@ -10,6 +12,7 @@ const VERSION = "X-Reprise-Page";
 const NO_SERVER = [502, 504]; // answers of a proxy whose server is gone
 const BEAT = 15_000; // ms between heartbeats of the stream
 const MISSED = 4; // heartbeats, after which the stream counts as lost: a phone that slept may not tell that its connection has ended
+const UNANSWERED = 30_000; // ms for an answer, as long as the server waits for a request (web/http/request_body.py)
 const USELESS = [401, 409]; // the user has to log in again, or the page is of another version
 // Sentences about the statuses with which an event of the queue is refused.
 const REFUSALS = {
@@ -33,10 +36,38 @@ const ended = () => new Response(ENDED, { headers: { "Content-Type": "text/event
 
 export class Transport {
   // fetch: the browser's. answers: a LatestAnswers. version: the page's. lost(): a request or its answer was lost.
-  // useless(): the server refuses the calls of this page.
-  constructor({ fetch, answers, version, lost, useless }) {
-    Object.assign(this, { fetch, answers, version, lost, useless });
+  // useless(): the server refuses the calls of this page. after(ms, done): a timer.
+  constructor({ fetch, answers, version, lost, useless, after = (ms, done) => setTimeout(done, ms) }) {
+    Object.assign(this, { browsers: fetch, answers, version, lost, useless, after });
     this.joined = null; // the status with which the server answered the last event of the queue
+    this.away = false; // whether the server is gone
+    this.unanswered = new Set(); // an AbortController for each request
+  }
+
+  // Called when the server is gone, and when it is back.
+  watched(away) {
+    this.away = away;
+    if (away) this.unanswered.forEach((request) => this.endLater(request));
+  }
+
+  endLater(request) {
+    const end = () => request.abort(new DOMException("The connection is lost.", "TimeoutError"));
+    this.after(UNANSWERED, () => this.unanswered.has(request) && end());
+  }
+
+  // The browser's `fetch`. soon: whether the request ends if it is not answered soon.
+  async fetch(input, options, soon = this.away) {
+    const request = new AbortController();
+    const own = options?.signal ?? input.signal;
+    if (own?.aborted) request.abort(own.reason);
+    own?.addEventListener("abort", () => request.abort(own.reason));
+    this.unanswered.add(request);
+    if (soon) this.endLater(request);
+    try {
+      return await this.browsers(input, { ...options, signal: request.signal });
+    } finally {
+      this.unanswered.delete(request);
+    }
   }
 
   // Why the last event of the queue failed, as the key of a sentence.
@@ -57,15 +88,15 @@ export class Transport {
     }
   }
 
-  // The page aborts requests itself: an abort does not mean that the connection is lost.
+  // The page aborts requests itself: an abort does not mean that the connection is lost, or that it has not come back.
   notice(error) {
-    if (error.name !== "AbortError") this.lost();
+    if (!["AbortError", "TimeoutError"].includes(error.name)) this.lost();
   }
 
-  async call(input, options) {
+  async call(input, options, soon = this.away) {
     const headers = new Headers(options.headers);
     headers.set(VERSION, this.version);
-    const response = await this.fetch(input, { ...options, headers });
+    const response = await this.fetch(input, { ...options, headers }, soon);
     if (NO_SERVER.includes(response.status)) this.lost();
     if (USELESS.includes(response.status)) this.useless();
     return response;
@@ -73,7 +104,7 @@ export class Transport {
 
   async join(input, options) {
     try {
-      const response = await this.call(input, options);
+      const response = await this.call(input, options, true);
       this.joined = response.status;
       return response;
     } catch (error) {
@@ -106,7 +137,7 @@ export class Transport {
       return response.ok && response.body ? new Response(this.whole(response.body), response) : response;
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      this.lost();
+      this.notice(error);
       return ended();
     }
   }

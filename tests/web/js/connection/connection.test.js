@@ -211,6 +211,41 @@ test("a request aborted by the page does not count as a lost server", async () =
   assert.equal(counts.lost, 0);
 });
 
+test("requests that are not answered when the server is gone end some time later, whenever they were sent", async () => {
+  const timers = [];
+  const calls = [];
+  const fetch = (url, { signal }) =>
+    new Promise((answer, fail) => {
+      signal.addEventListener("abort", () => fail(signal.reason));
+      calls.push({ answer: () => answer(new Response('{"data":[1]}')) });
+    });
+  let lost = 0;
+  const after = (_ms, done) => timers.push(done);
+  const made = new Transport({ fetch, answers: new LatestAnswers([]), version: "v1", lost: () => (lost += 1), useless() {}, after });
+  const joins = made.send(JOIN, body(1));
+  timers.splice(0).forEach((done) => done());
+  assert.equal((await joins).status, 503, "no matter whether the server is gone");
+  const [answered, run, join, stream] = [CALL, CALL, JOIN, STREAM].map((url) => made.send(url, body(1)));
+  const file = made.send("http://here/file.wav");
+  const aborted = new AbortController();
+  const left = made.send("http://here/file.wav", { signal: aborted.signal });
+  made.watched(true);
+  const late = made.send(CALL, body(1));
+  calls[1].answer();
+  assert.deepEqual(await (await answered).json(), { data: [1] });
+  aborted.abort();
+  await assert.rejects(left, { name: "AbortError" });
+  made.watched(false);
+  const sentAfterwards = made.send(CALL, body(1));
+  timers.forEach((done) => done());
+  for (const event of [run, join, late]) assert.equal((await event).status, 503);
+  assert.deepEqual(messages(await (await stream).text()), ["unexpected_error", "close_stream"]);
+  await assert.rejects(file, { name: "TimeoutError" });
+  calls.at(-1).answer();
+  assert.equal((await sentAfterwards).status, 200);
+  assert.equal(lost, 0, "the server is back");
+});
+
 // ---- the watch
 
 // A watch with answers from the test: a server or an error. `calls` records its callbacks.
