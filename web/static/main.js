@@ -3,9 +3,9 @@
 
 import * as changeBroadcast from "./connection/change_broadcast.js";
 import * as connection from "./connection/connection.js";
-import { withoutMessages } from "./connection/gradio_messages.js";
 import * as owner from "./connection/owner.js";
 import { answers, connect } from "./connection/server.js";
+import { uploadFile } from "./connection/upload.js";
 import { arrive } from "./draft/deep_links.js";
 import { draft, fillIn, keepDraft, keepTab, openIfChanged, opening } from "./draft/page_draft.js";
 import * as historyList from "./history/history.js";
@@ -89,7 +89,7 @@ window.reprise = {
   mount(name, component) {
     document.documentElement.toggleAttribute("data-rp-mounted", true); // the page's name is shown until now (web/ui/modules.py)
     translate(component.element);
-    COMPONENTS[name].mount({ ...component, upload: withoutMessages(component.upload) });
+    COMPONENTS[name].mount({ ...component, upload: uploadFile });
     setTimeout(describeAccordions);
   },
 };

@@ -1,7 +1,6 @@
 // Shows a notice while the server is gone, and requests the page's contents again when it is back (event `back`). Shows
 // another one when the page has to be reloaded.
 
-import { closeMessages } from "./gradio_messages.js";
 import { words } from "../ui/words.js";
 
 const SAID_FOR = 5_000; // ms
@@ -19,7 +18,7 @@ export function mount({ element, trigger }) {
 
   // Hides Gradio's own messages about failed events, which are in English and name another reason.
   function hush(gone) {
-    closeMessages();
+    for (const close of document.querySelectorAll("[data-testid=toast-close]")) close.click();
     document.documentElement.toggleAttribute("data-rp-gone", gone);
   }
 

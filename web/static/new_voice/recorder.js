@@ -16,7 +16,7 @@ import { TrimView } from "./clips/trim_view.js";
 import { failure, Uploads } from "./uploads.js";
 import { server as connection } from "../connection/server.js";
 import { create } from "../ui/elements.js";
-import { clock, decimals } from "../ui/format.js";
+import { clock, decimals, percent } from "../ui/format.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const COUNT_FROM = 3;
@@ -62,6 +62,12 @@ class Recorder {
   // While the microphone is open, only the recording writes the status.
   say(text, state) {
     if (!this.taking) this.view.say(text, state);
+  }
+
+  // share: of a file, which the browser has sent.
+  sending(share) {
+    const sent = share < 1 ? percent(share, pageLanguage()) : "";
+    if (!this.taking) this.view.say(`${words("clip.uploading")} ${sent}`, "uploading", "off");
   }
 
   invite() {
@@ -211,7 +217,7 @@ class Recorder {
     if (isLong) return this.cut(new LongFile(file, length, longest), 0, { name });
     let path;
     try {
-      path = await this.uploads.send(file);
+      path = await this.uploads.send(file, (share) => this.sending(share));
     } catch (error) {
       return this.refuse(failure(error));
     }

@@ -67,10 +67,11 @@ export class RecorderView {
     this.find(".rp-script-other").hidden = !others;
   }
 
-  say(text, state) {
+  // live: "off" for running figures, which screen readers skip.
+  say(text, state, live = state === "recording" ? "off" : "polite") {
     const line = this.find(".rp-say");
     line.textContent = text;
-    line.setAttribute("aria-live", state === "recording" ? "off" : "polite"); // screen readers skip the running time
+    line.setAttribute("aria-live", live);
     this.find(".rp-clip").dataset.state = state;
     this.find(".rp-countdown").textContent = "";
     document.documentElement.toggleAttribute("data-rp-recording", OPEN.includes(state)); // shown on every tab

@@ -1,38 +1,31 @@
-// Uploads files, each under a random name, as soon as the server is reachable.
+// Uploads files, each under a random name, as soon as the server is reachable, and again if the connection is lost.
 
 import { randomName } from "../connection/random.js";
+import { UploadLost } from "../connection/upload.js";
 import { words } from "../ui/words.js";
 
 export class Uploads {
-  // upload(file): a promise of { path } on the server. server: { away, present() }.
+  // upload(file, progress): as `uploadFile`. server: { lost(), present() }.
   constructor(upload, server) {
     Object.assign(this, { upload, server });
   }
 
-  // Resolves to the path; rejects when the server refuses the file.
-  async send(file) {
+  // progress(share): called while the file is sent. Resolves to the path; rejects when the server refuses the file.
+  async send(file, progress) {
     for (;;) {
       await this.server.present();
       try {
-        return (await this.upload(underOwnName(file))).path;
+        return (await this.upload(underOwnName(file), progress)).path;
       } catch (error) {
-        if (!this.server.away) throw error;
+        if (!(error instanceof UploadLost)) throw error;
+        this.server.lost();
       }
     }
   }
 }
 
 // Why an upload failed: the server's own sentence if it refused the file.
-export const failure = (error) => refusalIn(error) || words("clip.not_uploaded");
-
-// The server's sentence in an error of Gradio's client, 'HTTP 429: {"error": …}', else "".
-function refusalIn(error) {
-  try {
-    return JSON.parse(/^HTTP \d+: (.*)$/s.exec(error.message)[1]).error ?? "";
-  } catch {
-    return ""; // another error
-  }
-}
+export const failure = (error) => error.message || words("clip.not_uploaded");
 
 // A random name. Otherwise the same file, uploaded by two people, would be one file on the server.
 function underOwnName(file) {

@@ -4,7 +4,7 @@ import { factsOf, listDetails, SpokenLine } from "./details.js";
 import { MediaSessionControls } from "./media_session.js";
 import { seconds } from "./playback.js";
 import { button, create } from "../ui/elements.js";
-import { clock, secondsOf, stallsOf } from "../ui/format.js";
+import { clock, percent, secondsOf, stallsOf } from "../ui/format.js";
 import { SOUND_FORMATS } from "../sound/formats.js";
 import { draw } from "../ui/icons.js";
 import { closeMenu } from "../ui/menus.js";
@@ -115,7 +115,7 @@ export class PlayerView {
     const [speed, volume] = [Number(this.speed.value), Number(this.loudness.value)];
     if (speed !== this.player.playback.speed) this.player.playback.setSpeed(speed);
     this.player.setVolume(volume);
-    this.loudness.setAttribute("aria-valuetext", new Intl.NumberFormat(pageLanguage(), { style: "percent" }).format(volume));
+    this.loudness.setAttribute("aria-valuetext", percent(volume, pageLanguage()));
     this.find(".rp-mute").setAttribute("aria-pressed", volume === 0);
     this.speed.toggleAttribute("data-changed", speed !== 1);
     remember(KEPT, JSON.stringify({ speed, volume }));

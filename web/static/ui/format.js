@@ -12,6 +12,8 @@ export function clock(time) {
   return hours ? `${hours}:${two(minutes)}:${two(seconds)}` : `${minutes}:${two(seconds)}`;
 }
 
+export const percent = (share, language) => new Intl.NumberFormat(language, { style: "percent" }).format(share);
+
 // A number with `digits` decimals, in the format of the language.
 export const decimals = (value, digits, language) =>
   new Intl.NumberFormat(language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);

@@ -1,0 +1,38 @@
+// Uploads a file with its progress, which neither `fetch` nor Gradio's function tells.
+
+const PATH = "./gradio_api/upload";
+const NO_SERVER = [502, 504]; // answers of a proxy whose server is gone
+// The server ends an upload after a minute and a second for each 10 kB (web/uploads/endpoint.py). Progress tells nothing about
+// the connection: systems and tunnels hold megabytes of what is still to be sent.
+const longest = ({ size }) => 70_000 + size / 10; // ms
+
+// The error of a file that the server has not answered to. The page may upload it again.
+export class UploadLost extends Error {}
+
+// progress(share): called while the file is sent. Resolves to { path } on the server. Rejects with an UploadLost, or with an
+// Error whose message is the server's sentence, "" if it gave none.
+export function uploadFile(file, progress = () => {}, request = new XMLHttpRequest()) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => request.abort(), longest(file));
+    request.upload.onprogress = ({ loaded, total }) => progress(loaded / total);
+    request.onerror = request.onabort = () => reject(new UploadLost());
+    request.onload = () => {
+      if (request.status === 200) resolve({ path: JSON.parse(request.responseText)[0] });
+      else reject(NO_SERVER.includes(request.status) ? new UploadLost() : new Error(sentenceIn(request)));
+    };
+    request.onloadend = () => clearTimeout(timer);
+    const form = new FormData();
+    form.append("files", file);
+    request.open("POST", PATH);
+    request.send(form);
+  });
+}
+
+// The server's sentence about a refused file; "" in answers of others, such as a proxy.
+function sentenceIn({ responseText }) {
+  try {
+    return JSON.parse(responseText)?.error ?? "";
+  } catch {
+    return "";
+  }
+}
