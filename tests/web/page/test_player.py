@@ -476,6 +476,16 @@ def test_takes_play_and_compare_at_the_same_position(used_page: Page) -> None:
     expect(page.locator(".rp-status")).to_have_text(away)
     page.locator(".rp-play").click()
     expect(page.locator(".rp-status")).not_to_contain_text("cannot be played")
+    page.evaluate("""() => {
+        const { fetch } = window;
+        window.fetch = () => new Promise(() => {});
+        window.reprisePlayer.play("on a slow server", "somewhere");
+        window.fetch = fetch;
+    }""")
+    expect(page.locator(".rp-status")).to_have_text("Loading…")
+    page.locator(".rp-stop-all").click()
+    expect(page.locator(".rp-status")).not_to_have_text("Loading…")
+    expect(page.locator(".rp-stop-all")).to_be_disabled()
     events = page.evaluate("window.playerEvents.map(([name, id, reason]) => [name, id, reason ?? null])")
     assert events[:3] == [["playing", "a", None], ["stopped", "a", "replaced"], ["playing", "b", None]]
 

@@ -7,7 +7,7 @@
 import { FileLinks } from "./file_links.js";
 import { openOutput } from "./playout/outputs.js";
 import { Playback } from "./playback.js";
-import { PlayerView } from "./player_view.js";
+import { MESSAGES, PlayerView } from "./player_view.js";
 import { stopOnEscape } from "./stop_key.js";
 import { SoundCache, Sound } from "./sound_cache.js";
 import { SpeechEvent } from "./speech_event.js";
@@ -16,6 +16,8 @@ import { firstSound } from "../ui/format.js";
 import { randomName } from "../connection/random.js";
 import { fetchedWav } from "../sound/fetched_wav.js";
 import { words } from "../ui/words.js";
+
+const LATE = 300; // ms until the page says that a sound is being fetched
 
 function decodePcm(base64) {
   const text = atob(base64);
@@ -108,7 +110,7 @@ class Player {
   // Called when the microphone is opened. Pauses playback; what is still to arrive does not begin by itself.
   hush() {
     this.hushed = true;
-    this.wishes += 1; // sounds that are being fetched are not played
+    this.dropWishes();
     this.playback.pause();
   }
 
@@ -126,14 +128,20 @@ class Player {
   }
 
   get active() {
-    return this.busy || this.playback.wanted || this.activities.size > 0;
+    return this.busy || this.state === "fetching" || this.playback.wanted || this.activities.size > 0;
   }
 
   // Stops all speech and playback, on any tab.
   stopAll() {
-    this.wishes += 1; // sounds that are being fetched are not played
+    this.dropWishes();
     this.stop();
     for (const stop of [...this.activities.values()]) stop();
+  }
+
+  // Sounds that are being fetched are not played.
+  dropWishes() {
+    this.wishes += 1;
+    if (this.state === "fetching") this.clearMessage();
   }
 
   // Called when the event failed: the server refused it, or the connection broke off.
@@ -176,9 +184,9 @@ class Player {
     if (before) this.playback.load(this.cache.put(before.sound), before.place, false);
   }
 
-  // Clears the message about a failed take. Called when its text is edited or another sound is loaded.
+  // Clears the message about a take that failed or is fetched. Called when its text is edited or another sound is loaded.
   clearMessage() {
-    if (this.busy || (this.state !== "problem" && this.state !== "stopped")) return;
+    if (this.busy || !MESSAGES.includes(this.state)) return;
     const { sound } = this.playback;
     this.say(sound ? sound.status : words("player.empty"), sound ? "finished" : "empty");
   }
@@ -313,12 +321,16 @@ class Player {
 
   async loadAll(takes) {
     const wish = ++this.wishes;
+    const tell = () => wish === this.wishes && !this.busy && this.say(words("player.fetching"), "fetching");
+    const late = setTimeout(tell, LATE);
     try {
       const sounds = await Promise.all(takes.map((take) => this.load(...take)));
       return wish === this.wishes ? sounds : null;
     } catch (error) {
       if (wish === this.wishes) this.say(words("player.unplayable", { reason: error.message }), "problem");
       return null;
+    } finally {
+      clearTimeout(late);
     }
   }
 

@@ -27,6 +27,9 @@ const tellsLatency = () => !navigator.userAgent.includes("Firefox/");
 
 const tenth = (time) => secondsOf(time, pageLanguage());
 
+// The states of a take that is not loaded.
+export const MESSAGES = ["problem", "stopped", "fetching"];
+
 export class PlayerView {
   constructor(element, player) {
     this.player = player;
@@ -183,7 +186,7 @@ export class PlayerView {
   show() {
     const { player, sound } = this;
     const other = sound && sound !== player.live; // a take of the list
-    const lost = ["problem", "stopped"].includes(player.state); // the state of a take that is not loaded
+    const lost = MESSAGES.includes(player.state);
     const { ms = null, stalls = null } = sound ?? {};
     const heard = [ms !== null && words("player.first_sound", { ms }), stallsOf(stalls, pageLanguage())];
     this.find(".rp-player").dataset.state = player.state;
