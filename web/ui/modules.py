@@ -1,7 +1,8 @@
-"""Serves the ES modules and fonts of `web/static`, and one module per language with the page's texts.
+"""Serves the ES modules and fonts of `web/static`: one script per language, of all modules and the page's texts, and
+single modules for audio worklets.
 
 Their paths contain a hash of all contents, so that browsers can cache them forever and never mix versions. The page's
-`<head>` (`head`) loads them before Gradio's own script: module scripts run in document order, so `window.reprise`
+`<head>` (`head`) loads the script before Gradio's own: module scripts run in document order, so `window.reprise`
 (main.js) exists when Gradio runs the `js_on_load` of a component. Like those of Gradio's own scripts, their paths are
 relative to the page, so any `root_path`, proxy or tunnel that works for Gradio works for them.
 """
@@ -18,6 +19,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from web.ui import page_version
+from web.ui.bundle import bundle, imported_modules
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 STATIC = Path(__file__).parents[1] / "static"
 PLACE = "/reprise/static/"
+PLAYOUT = "player/playout/playout_worklet.js"
 GROUPS = (
     "card", "check", "clip", "connection", "examples", "history", "library", "links", "list", "owner", "player", "rail",
     "recogniser", "script", "shell", "status", "takes", "welcome", "words", "writing",
@@ -56,9 +59,10 @@ class Modules:
         self._files = {
             path.relative_to(STATIC).as_posix(): path for path in sorted(STATIC.rglob("*")) if path.suffix in _TYPES
         }
-        self._words = {f"words/{language}.js": self._words_module(language) for language in translations.languages}
+        self._sources = {name: path.read_text("utf-8") for name, path in self._files.items() if path.suffix == ".js"}
+        self._pages = {f"page-{language}.js": self._page_script(language) for language in translations.languages}
         contents = [name.encode() + path.read_bytes() for name, path in self._files.items()]
-        contents += [name.encode() + text.encode() for name, text in self._words.items()]
+        contents += [name.encode() + text.encode() for name, text in self._pages.items()]
         self.version = hashlib.sha256(b"\0".join(contents)).hexdigest()[:16]
 
     def routes(self) -> list[Route]:
@@ -71,14 +75,15 @@ class Modules:
         accepted: the browser's Accept-Language header. page: the page's version (`page_version`), read by server.js.
         """
         texts = self._translations.texts_for(accepted)
-        words = f"words/{texts.language}.js"
-        scripts = [name for name in self._files if name.endswith(".js")]
-        preloads = [name for name in scripts if not name.endswith(("main.js", "_worklet.js"))]
         tags = [f'<meta name="{page_version.META}" content="{page}">']
         tags += [f'<meta name="description" content="{escape(texts("heading.tagline"))}">']
-        tags += [f'<link rel="modulepreload" href="{self._path(name)}">' for name in preloads]
-        tags += [f'<script type="module" src="{self._path(name)}"></script>' for name in (words, "main.js")]
+        tags += [f'<script type="module" src="{self._path(f"page-{texts.language}.js")}"></script>']
+        tags += [f'<link rel="modulepreload" href="{self._path(name)}">' for name in self._worklets()]
         return "".join([*tags, f"<style>{self._faces()}{_LOADING}</style>"])
+
+    def _worklets(self) -> list[str]:
+        """Return the modules of the playback worklet. Browsers would request them at the first click on Speak."""
+        return imported_modules(PLAYOUT, self._sources)
 
     def _faces(self) -> str:
         """Return the `@font-face` rules. Browsers only load the fonts that a page needs."""
@@ -96,18 +101,19 @@ class Modules:
         if name in self._files:
             path = self._files[name]
             return FileResponse(path, media_type=_TYPES[path.suffix])
-        if name in self._words:
-            return Response(self._words[name], media_type=_TYPES[".js"])
+        if name in self._pages:
+            return Response(self._pages[name], media_type=_TYPES[".js"])
         return Response(status_code=404)
 
-    def _words_module(self, language: str) -> str:
+    def _page_script(self, language: str) -> str:
         texts = self._translations.browser_texts(language, GROUPS)
         examples = self._translations.browser_texts("en", ("examples",), labels=False)
-        return (
-            'import { translateGradio, useWords } from "../ui/words.js";\n'
+        words = (
+            'import { translateGradio, useWords } from "./ui/words.js";\n'
             f"useWords({_json(texts)}, {_json(examples)}, {_json(language)});\n"
             f"translateGradio(window.gradio_config, {_json(language)});\n"
         )
+        return bundle(["words.js", "main.js"], {**self._sources, "words.js": words})
 
 
 def _json(value: object) -> str:

@@ -117,8 +117,8 @@ globalThis.registerProcessor = (name, Processor) => register(name, class extends
 RENDER = """
 // Renders chunks [time, start, samples], then the end of the take, through an output; gives what sounded.
 async function render(kind, rate, seconds, chunks) {
-  const main = document.querySelector("script[src$='main.js']").src;
-  const { BufferOutput, WorkletOutput } = await import(new URL("player/playout/outputs.js", main));
+  const script = document.querySelector("script[src*='/reprise/static/']").src;
+  const { BufferOutput, WorkletOutput } = await import(new URL("./player/playout/outputs.js", script));
   const context = new OfflineAudioContext(1, rate * seconds, rate);
   await context.audioWorklet.addModule(URL.createObjectURL(new Blob([ECHO], { type: "text/javascript" })));
   let at = {};

@@ -39,7 +39,7 @@ def test_imports_exist_and_all_exports_are_imported() -> None:
     assert {file for file, _ in used if not file.is_file()} == set()
     exported = {(path, name) for path in modules for name in EXPORT.findall(path.read_text("utf-8"))}
     mounts = {(path, "mount") for path, name in used if name == ""}
-    # Used by the words of a language (web/ui/modules.py), and by a test in the browser.
+    # Used by the script of a language (web/ui/modules.py), and by a test in the browser.
     others = {
         ("ui/words.js", "translateGradio"),
         ("player/playout/outputs.js", "WorkletOutput"),
@@ -59,11 +59,21 @@ def sources(url: str, language: str) -> list[str]:
     return [urljoin(url, source) for source in re.findall(r'<script type="module"[^>]* src="([^"]+)"', html)]
 
 
-def test_own_modules_come_before_those_of_gradio(url: str) -> None:
-    words, main, gradio = sources(url, "de-AT,de;q=0.9")
-    assert words.endswith("/words/de.js")
-    assert main.endswith("/main.js")
+def test_own_script_comes_before_that_of_gradio_and_contains_all_modules_once(url: str) -> None:
+    own, gradio = sources(url, "de-AT,de;q=0.9")
+    assert re.fullmatch(r".*/reprise/static/\w+/page-de\.js", own), "paths in it are relative to the modules' root"
     assert "/assets/" in gradio
+    names = re.findall(r'^modules\["([^"]+)"\] = ', httpx.get(own).text, re.MULTILINE)
+    modules = {path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.js")}
+    assert sorted(names) == sorted({each for each in modules if not each.endswith("_worklet.js")} | {"words.js"})
+    assert names.index("words.js") < names.index("connection/server.js"), "the labels are translated first"
+
+
+def test_modules_of_the_playback_worklet_are_loaded_with_the_page(url: str) -> None:
+    preloaded = re.findall(r'<link rel="modulepreload" href="\./reprise/static/\w+/([^"]+)"', httpx.get(url).text)
+    assert "player/playout/playout_worklet.js" in preloaded
+    for name in preloaded:
+        assert {path.relative_to(STATIC).as_posix() for path, _ in imports(STATIC / name)} <= set(preloaded)
 
 
 def test_page_has_a_description_in_the_language_of_its_visitor(url: str) -> None:
@@ -73,15 +83,16 @@ def test_page_has_a_description_in_the_language_of_its_visitor(url: str) -> None
 
 
 def test_modules_are_immutable_and_nothing_else_is_served(url: str) -> None:
-    main = sources(url, "en")[1]
-    answer = httpx.get(main)
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
-    assert "immutable" in answer.headers["cache-control"]
+    main = re.sub("page-en.js$", "main.js", sources(url, "en")[0])
+    for script in (main, main.replace("main.js", "page-en.js")):
+        answer = httpx.get(script)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+        assert "immutable" in answer.headers["cache-control"]
     base = main.removesuffix("main.js")
     version = base.rstrip("/").rpartition("/")[2]
     others = [
         base + name
-        for name in ("words/it.js", "connection/owner.html", "styles/page.css", "ui", "", "../main.js", "nothing.js")
+        for name in ("page-it.js", "connection/owner.html", "styles/page.css", "ui", "", "../main.js", "nothing.js")
     ]
     for other in [*others, main.replace(version, "0" * 16), base + "..%2f..%2fserve.py", base + "%2fetc%2fpasswd.js"]:
         assert httpx.get(other).status_code == 404, other
@@ -125,7 +136,7 @@ def test_paths_are_relative_to_the_page_behind_a_proxy(
     url = serve(engine, storage, root_path=root)
     html = httpx.get(url).text
     assert set(re.findall(r'(?:href|src)="([^"]*/reprise/static/)', html)) == {"./reprise/static/"}
-    for own in (sources(url, "en")[1], url + alive.PATH.lstrip("/")):
+    for own in (sources(url, "en")[0], url + alive.PATH.lstrip("/")):
         assert httpx.get(own).status_code == 200
         passed_on = own.replace("/reprise/", f"{root}/reprise/", 1)
         assert httpx.get(passed_on).status_code == 200, "a proxy may pass its path on"
