@@ -252,10 +252,17 @@ def test_recording_is_controlled_by_buttons_and_keys(page: Page) -> None:
 
 def test_recording_that_the_server_refuses_is_kept_and_uploaded_again(page: Page) -> None:
     page.evaluate("""() => {
-        const { fetch } = window;
-        const refusal = () => new Response(JSON.stringify({ error: "There is no room." }), { status: 429 });
-        window.admit = () => (window.fetch = fetch);
-        window.fetch = async (url, ...more) => String(url).includes("/upload") ? refusal() : fetch(url, ...more);
+        const { XMLHttpRequest } = window;
+        window.admit = () => (window.XMLHttpRequest = XMLHttpRequest);
+        window.XMLHttpRequest = class {
+            upload = {};
+            status = 429;
+            responseText = JSON.stringify({ error: "There is no room." });
+            open() {}
+            send() {
+                setTimeout(() => { this.onload(); this.onloadend(); });
+            }
+        };
     }""")
     begin_recording(page)
     page.get_by_role("button", name="Stop", exact=True).click()
