@@ -101,9 +101,7 @@ Deterministic = Annotated[
 Slots = Annotated[
     int | None,
     typer.Option(
-        "--slots",
-        "--speakers",  # an older name
-        envvar=["REPRISE_SLOTS", "REPRISE_SPEAKERS"],
+        envvar="REPRISE_SLOTS",
         min=1,
         max=MAX_SLOTS,
         help="Maximum number of concurrent requests. Default: 4 on a CPU; 32 on a GPU, fewer if its memory is short.",

@@ -143,14 +143,11 @@ def test_help_is_shown_without_markup(run: Run, command: tuple[str, ...]) -> Non
     ("arguments", "environ"),
     [
         (("--slots", "3"), {}),
-        (("--speakers", "3"), {}),
         ((), {"REPRISE_SLOTS": "3"}),
-        ((), {"REPRISE_SPEAKERS": "3"}),
-        ((), {"REPRISE_SLOTS": "3", "REPRISE_SPEAKERS": "5"}),
         (("--slots", "3"), {"REPRISE_SLOTS": "5"}),
     ],
 )
-def test_slots_are_set_by_either_name(
+def test_options_precede_variables(
     run: Run, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], environ: dict[str, str]
 ) -> None:
     seen = []

@@ -57,8 +57,7 @@ def test_variables_of_image_and_compose_are_options() -> None:
 
 def test_readme_names_the_variables_of_all_options() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
-    older = {"REPRISE_SPEAKERS"}
-    assert set(re.findall(r"`((?:REPRISE|GRADIO)_\w+)", readme)) == variables() - older | {"REPRISE_AUTH"}
+    assert set(re.findall(r"`((?:REPRISE|GRADIO)_\w+)", readme)) == variables() | {"REPRISE_AUTH"}
 
 
 def test_compiled_code_is_kept_in_a_mounted_volume() -> None:
