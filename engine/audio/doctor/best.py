@@ -1,6 +1,5 @@
 """Selection of the best part of a clip for a voice: 8 to 15 s, cut at pauses."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,7 +9,7 @@ from torch import Tensor
 from engine.audio.clip_length import BEST_FROM, BEST_TO, SHORTEST_ADVISED
 from engine.audio.doctor.clipping import clipped_samples
 from engine.audio.doctor.voices import TWO_VOICES, SpeakerGroups
-from engine.audio.edges import examine_edges
+from engine.audio.edges import Edges, examine_edges
 from engine.audio.excerpt import FRAME, MARGIN, extend_edge, frame_levels, quietest_point, total_duration
 from engine.audio.reference import SpeechAnalysis
 from engine.audio.vad import SAMPLE_RATE, Span
@@ -46,7 +45,7 @@ def best_excerpt(analysis: SpeechAnalysis, voices: SpeakerGroups) -> Span:
     """Return the best part of at most 15 s for a voice.
 
     It is preferably at least 8 s of one voice with little silence, from pause to pause, clean and unclipped. If all the
-    speech is of one voice and no longer than 15 s, it is returned whole, except for words cut off at its ends.
+    speech is of one voice and no longer than 15 s, it is returned whole, unless a word is cut off at its ends.
 
     Args:
         analysis: analysis of a clip with speech.
@@ -56,13 +55,12 @@ def best_excerpt(analysis: SpeechAnalysis, voices: SpeakerGroups) -> Span:
     levels = frame_levels(analysis.vad_samples)
     pieces = [part for piece in _pieces(analysis, voices) for part in _split(levels, piece)]
     edges = _edges(levels, [piece.span for piece in pieces], len(analysis.vad_samples) / SAMPLE_RATE)
-    start, end = whole_words(analysis) or (0.0, math.inf)
-    whole = [i for i, (first, last) in enumerate(edges) if first >= start and last <= end]
-    pieces, edges = [pieces[i] for i in whole], [edges[i] for i in whole]
-    if edges[-1][1] - edges[0][0] <= BEST_TO and len({piece.voice for piece in pieces}) == 1:
+    cut = examine_edges(analysis.vad_samples, analysis.spans)
+    is_whole = not (cut.cut_start or cut.cut_end) and len({piece.voice for piece in pieces}) == 1
+    if is_whole and edges[-1][1] - edges[0][0] <= BEST_TO:
         return edges[0][0], edges[-1][1]
     powers = levels.square().double()
-    first, last = max(_stretches(edges), key=lambda ends: _score(powers, pieces, edges, ends))
+    first, last = max(_stretches(edges), key=lambda ends: _score(powers, pieces, edges, cut, ends))
     return edges[first][0], edges[last][1]
 
 
@@ -120,23 +118,26 @@ def _stretches(edges: Sequence[Span]) -> Iterator[tuple[int, int]]:
             yield first, last
 
 
-def _score(powers: Tensor, pieces: Sequence[_Piece], edges: Sequence[Span], ends: tuple[int, int]) -> float:
-    """Score the candidate from one piece to another, in seconds of speech. powers: power of every 10 ms."""
+def _score(powers: Tensor, pieces: Sequence[_Piece], edges: Sequence[Span], cut: Edges, ends: tuple[int, int]) -> float:
+    """Score the candidate from one piece to another, in seconds of speech. powers: power of every 10 ms. cut: the ends
+    of the clip."""
     (start, _), (_, end) = edges[ends[0]], edges[ends[1]]
     chosen = pieces[ends[0] : ends[1] + 1]
     spoken = total_duration(tuple(piece.span for piece in chosen))
     flawed = sum(piece.flawed * (piece.span[1] - piece.span[0]) for piece in chosen) / spoken
     noise = max(_QUIET_ENOUGH - _speech_over_pauses(powers[_frame(start) : _frame(end) + 1]), 0)
     worth = min(spoken, _ENOUGH) - _SILENCE * (end - start - spoken) - _SHORT * max(BEST_FROM - (end - start), 0)
-    worth += sum(_PAUSE * min(pause, _LONG_PAUSE) if pause > 0 else -_NO_PAUSE for pause in _pauses(pieces, ends))
+    worth += sum(_PAUSE * min(pause, _LONG_PAUSE) if pause > 0 else -_NO_PAUSE for pause in _pauses(pieces, cut, ends))
     return worth - _FLAWED * flawed - _NOISY * noise - _MIXED * (len({piece.voice for piece in chosen}) > 1)
 
 
-def _pauses(pieces: Sequence[_Piece], ends: tuple[int, int]) -> tuple[float, float]:
-    """Return the seconds of silence before and after a candidate. The ends of the clip get the full bonus."""
+def _pauses(pieces: Sequence[_Piece], cut: Edges, ends: tuple[int, int]) -> tuple[float, float]:
+    """Return the seconds of silence before and after a candidate. The ends of the clip get the full bonus, unless a
+    word is cut off there."""
     first, last = ends
-    before = pieces[first].span[0] - pieces[first - 1].span[1] if first else _LONG_PAUSE
-    after = pieces[last + 1].span[0] - pieces[last].span[1] if last + 1 < len(pieces) else _LONG_PAUSE
+    start, end = 0.0 if cut.cut_start else _LONG_PAUSE, 0.0 if cut.cut_end else _LONG_PAUSE
+    before = pieces[first].span[0] - pieces[first - 1].span[1] if first else start
+    after = pieces[last + 1].span[0] - pieces[last].span[1] if last + 1 < len(pieces) else end
     return before, after
 
 

@@ -15,6 +15,7 @@ from tests.support.damaged_speech import (
     RATE,
     WOMAN,
     at_loudness,
+    beginning,
     clipped,
     found,
     humming,
@@ -112,6 +113,16 @@ def test_best_stretch_is_within_the_clip_and_long_enough(turns: list[tuple[str, 
     start, end = report.best
     assert 0 <= start < end <= report.duration
     assert 8 <= end - start <= 15
+
+
+def test_best_stretch_leaves_out_cut_words_and_not_all_speech_up_to_a_pause() -> None:
+    breathless = WOMAN[np.abs(signal.fftconvolve(np.abs(WOMAN), np.ones(800) / 800, "same")) > 0.01]
+    clip = joined(beginning(MAN, 5.5), GAP, breathless, breathless[: len(breathless) // 2])
+    report = examine(clip, RATE)
+    assert found(report, "edges").what == "end"
+    assert report.parts[Fix.EDGES][1] == pytest.approx(5.5, abs=1)
+    assert report.best is not None
+    assert report.best[1] < report.duration - 1
 
 
 def test_no_best_stretch_is_offered_where_there_is_too_little_speech() -> None:
