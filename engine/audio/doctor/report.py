@@ -40,7 +40,7 @@ class Report:
     duration: in seconds.
     speech: the segments of speech.
     parts: start and end in seconds of the parts that `Fix.EDGES`, `Fix.EXCERPT` and `Fix.TRIM` keep, so that a page can
-        move the ends of the clip instead of applying them. Empty without speech; `Fix.EDGES` only if it is offered.
+        move the ends of the clip instead of applying them. Empty without speech; `Fix.EDGES` only if a word is cut off.
     """
 
     findings: tuple[Finding, ...]
@@ -88,7 +88,10 @@ def examine(source: Source | NDArray[np.float32], sample_rate: int | None = None
     steady = remove_rumble(analysis.vad_samples.numpy(), SAMPLE_RATE)
     voices = compare_voices(steady, analysis.spans)
     kept = parts(analysis, voices)
-    ends = findings.of_edges(examine_edges(analysis.vad_samples, analysis.spans), repairable=Fix.EDGES in kept)
+    edges = examine_edges(analysis.vad_samples, analysis.spans)
+    if length.what == "long":  # its end is left out
+        edges = replace(edges, cut_end=False)
+    ends = findings.of_edges(edges, repairable=Fix.EDGES in kept)
     sound = (*_sound(recording, analysis, steady), findings.of_voices(voices.distance))
     judged = (length, *_timing(analysis, duration), ends, *sound)
     report = Report(judged, duration, analysis.spans, kept)

@@ -146,6 +146,14 @@ def test_no_word_is_cut_off_where_noise_or_a_close_onset_meets_the_edge() -> Non
         assert "edges" not in lights(examine(clip.astype(np.float32), RATE))
 
 
+def test_end_that_is_not_used_is_not_judged() -> None:
+    """The page cuts long files anywhere, and of more than 30 s the end is left out."""
+    story = joined(*[MAN, GAP] * 3)
+    for clip, what in ((joined(story, MAN[: 3 * RATE]), "good"), (joined(MAN[3 * RATE :], story), "start")):
+        report = examine(clip, RATE)
+        assert (found(report, "length").what, found(report, "edges").what) == ("long", what)
+
+
 def test_cut_words_can_be_left_out_if_enough_remains() -> None:
     clip = joined(MAN, GAP, MAN[: 3 * RATE])
     report = examine(clip, RATE)
