@@ -65,6 +65,8 @@ export class Transport {
     if (soon) this.endLater(request);
     try {
       return await this.browsers(input, { ...options, signal: request.signal });
+    } catch (error) {
+      throw request.signal.aborted ? request.signal.reason : error; // some browsers reject with an AbortError, whatever the reason
     } finally {
       this.unanswered.delete(request);
     }
