@@ -17,8 +17,9 @@ export function uploadFile(file, progress = () => {}, request = new XMLHttpReque
     request.upload.onprogress = ({ loaded, total }) => progress(loaded / total);
     request.onerror = request.onabort = () => reject(new UploadLost());
     request.onload = () => {
-      if (request.status === 200) resolve({ path: JSON.parse(request.responseText)[0] });
-      else reject(NO_SERVER.includes(request.status) ? new UploadLost() : new Error(sentenceIn(request)));
+      const [status, answer] = [request.status, valueIn(request)];
+      if (status === 200 && answer) resolve({ path: answer[0] });
+      else reject(NO_SERVER.includes(status) ? new UploadLost() : new Error(answer?.error ?? ""));
     };
     request.onloadend = () => clearTimeout(timer);
     const form = new FormData();
@@ -28,11 +29,11 @@ export function uploadFile(file, progress = () => {}, request = new XMLHttpReque
   });
 }
 
-// The server's sentence about a refused file; "" in answers of others, such as a proxy.
-function sentenceIn({ responseText }) {
+// The value of the server's answer; null in answers of others, such as a proxy.
+function valueIn({ responseText }) {
   try {
-    return JSON.parse(responseText)?.error ?? "";
+    return JSON.parse(responseText);
   } catch {
-    return "";
+    return null;
   }
 }
