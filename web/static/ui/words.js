@@ -1,5 +1,5 @@
-// The page's words in the visitor's language. The server sends one module per language (web/ui/modules.py), which calls
-// `useWords` before any component is mounted.
+// The page's words in the visitor's language. The page's script, one for each language (web/ui/modules.py), calls `useWords`
+// before any component is mounted.
 
 let texts = {};
 let english = {};
