@@ -37,7 +37,7 @@ _ROUTES = (
     _Route(("GET",), rf"{_GRADIO_API}/startup-events", "start"),
     _Route(("GET",), rf"{_GRADIO_API}/queue/data", "stream"),
     _Route(("GET",), rf"{_GRADIO_API}/heartbeat/[0-9a-zA-Z]{{1,64}}", "stream"),
-    _Route(("POST",), rf"{_GRADIO_API}/(run/predict|queue/join|cancel|reset|component_server)/?", "call"),
+    _Route(("POST",), rf"{_GRADIO_API}/(run/predict|queue/join|component_server)/?", "call"),
     _Route(("POST", "DELETE"), rf"{_GRADIO_API}/upload", "upload"),
     _Route(_GET, rf"{re.escape(PATH_PREFIX)}[\w.-]{{1,2000}}", "file"),
 )

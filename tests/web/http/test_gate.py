@@ -158,7 +158,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize("headers", FOREIGN)
 def test_cross_origin_requests_are_forbidden(ask: Ask, headers: dict[str, str]) -> None:
-    calls = ("run/predict", "queue/join", "component_server/", "upload", "cancel")
+    calls = ("run/predict", "queue/join", "component_server/", "upload")
     posted = [("POST", f"gradio_api/{each}") for each in calls]
     for method, path in (("GET", ""), ("GET", "theme.css"), ("DELETE", "gradio_api/upload"), *posted):
         answer = ask(method, path, headers=headers)
@@ -200,7 +200,7 @@ UNUSED = [
     ("GET", "gradio_api/proxy=http://127.0.0.1:1/"), ("POST", "gradio_api/call/predict"), ("GET", "gradio_api/token"),
     ("POST", "gradio_api/api/predict"), ("POST", "gradio_api/run/other"), ("GET", "gradio_api/openapi.json"),
     ("GET", "gradio_api/runs"), ("POST", "gradio_api/stream/1"), ("GET", "gradio_api/queue/status"),
-    ("GET", "monitoring"),
+    ("GET", "monitoring"), ("POST", "gradio_api/cancel"), ("POST", "gradio_api/reset"),
     ("POST", "gradio_api/vibe-edit"), ("GET", "gradio_api/deep_link"), ("GET", "manifest.json"), ("GET", "docs"),
     ("GET", "openapi.json"), ("POST", "login"), ("GET", "logout"), ("GET", "assets/../../etc/hostname"),
     ("GET", "custom_component/1/client/component/x.js"), ("GET", "gradio_api/startup-events/"), ("PUT", ""),
@@ -232,7 +232,7 @@ def test_routes_match_under_root_path() -> None:
 # --- bodies
 
 
-@pytest.mark.parametrize("path", ["run/predict", "queue/join", "component_server/", "cancel"])
+@pytest.mark.parametrize("path", ["run/predict", "queue/join", "component_server/"])
 def test_large_bodies_are_rejected_before_reading(ask: Ask, path: str) -> None:
     answer = ask("POST", f"gradio_api/{path}", json={"data": ["x" * MAX_BODY]})
     assert answer.status_code == 413
