@@ -75,6 +75,7 @@ class Player {
     const now = this.event.request(start);
     if (!now) this.playback.wake(this.rate); // in the user gesture
     this.showBusy();
+    this.view.refresh();
     return now;
   }
 
@@ -97,9 +98,8 @@ class Player {
   // not begun yet is given up.
   stop() {
     this.playback.pause();
-    this.event.dropRequest();
     this.stopping = this.busy && this.live !== null;
-    this.showBusy();
+    this.dropRequest();
     if (this.stopping) {
       this.trigger("stop_speech", { ticket: this.ticket });
     } else if (this.busy) {
@@ -111,6 +111,7 @@ class Player {
   hush() {
     this.hushed = true;
     this.dropWishes();
+    this.dropRequest();
     this.playback.pause();
   }
 
@@ -128,7 +129,7 @@ class Player {
   }
 
   get active() {
-    return this.busy || this.state === "fetching" || this.playback.wanted || this.activities.size > 0;
+    return this.busy || this.event.requested || this.state === "fetching" || this.playback.wanted || this.activities.size > 0;
   }
 
   // Stops all speech and playback, on any tab.
@@ -136,6 +137,13 @@ class Player {
     this.dropWishes();
     this.stop();
     for (const stop of [...this.activities.values()]) stop();
+  }
+
+  // A click that was kept starts no take.
+  dropRequest() {
+    this.event.dropRequest();
+    this.showBusy();
+    this.view.refresh();
   }
 
   // Sounds that are being fetched are not played.

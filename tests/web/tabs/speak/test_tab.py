@@ -450,8 +450,16 @@ def use_keys(page: Page, engine: FakeEngine) -> None:
     page.keyboard.press("Escape")
     wait_for(page, "player.finished")
 
+    busy = page.locator("html[data-rp-busy]")
+    microphone = "document.dispatchEvent(new Event('reprise:recording'))"
+
     def stop_then_send(route: Route) -> None:  # on a slow connection, a take may be stopped before the server knows it
         page.keyboard.press("Escape")
+        for drop in (partial(page.evaluate, microphone), partial(page.keyboard.press, "Escape")):
+            page.keyboard.press("Control+Enter")  # waits until the stopped take is over
+            expect(busy).to_be_attached()
+            drop()
+            expect(busy).to_have_count(0)
         route.continue_()
 
     page.route("**/queue/join**", stop_then_send, times=1)
