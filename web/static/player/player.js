@@ -72,11 +72,11 @@ class Player {
   // later if the take has ended, or is about to, and only its event is not over yet.
   mayBegin(start) {
     if (this.busy && !this.stopping) return false;
-    const now = this.event.request(start);
-    if (!now) this.playback.wake(this.rate); // in the user gesture
-    this.showBusy();
-    this.view.refresh();
-    return now;
+    if (this.event.request(start)) return true;
+    this.playback.wake(this.rate); // in the user gesture
+    if (this.busy) this.showBusy();
+    else this.say(words("player.waiting"), "requested");
+    return false;
   }
 
   // Called in the click on Speak: browsers start sound only in a user gesture. Returns the ticket of the new take.
@@ -143,7 +143,7 @@ class Player {
   dropRequest() {
     this.event.dropRequest();
     this.showBusy();
-    this.view.refresh();
+    if (this.state === "requested") this.say(words("player.stopped"), "stopped");
   }
 
   // Sounds that are being fetched are not played.
@@ -192,7 +192,7 @@ class Player {
     if (before) this.playback.load(this.cache.put(before.sound), before.place, false);
   }
 
-  // Clears the message about a take that failed or is fetched. Called when its text is edited or another sound is loaded.
+  // Clears the message about a take that failed, waits or is fetched. Called when its text is edited or another sound is loaded.
   clearMessage() {
     if (this.busy || !MESSAGES.includes(this.state)) return;
     const { sound } = this.playback;

@@ -28,7 +28,7 @@ const tellsLatency = () => !navigator.userAgent.includes("Firefox/");
 const tenth = (time) => secondsOf(time, pageLanguage());
 
 // The states of a take that is not loaded.
-export const MESSAGES = ["problem", "stopped", "fetching"];
+export const MESSAGES = ["requested", "problem", "stopped", "fetching"];
 
 export class PlayerView {
   constructor(element, player) {

@@ -458,6 +458,7 @@ def use_keys(page: Page, engine: FakeEngine) -> None:
         for drop in (partial(page.evaluate, microphone), partial(page.keyboard.press, "Escape")):
             page.keyboard.press("Control+Enter")  # waits until the stopped take is over
             expect(busy).to_be_attached()
+            expect(page.locator(".rp-status")).to_have_text("Waiting for the engine…")
             drop()
             expect(busy).to_have_count(0)
         route.continue_()
