@@ -4,20 +4,23 @@ import { randomName } from "../connection/random.js";
 import { UploadLost } from "../connection/upload.js";
 import { words } from "../ui/words.js";
 
+const TRIES = 5; // a proxy may answer each time for a server that is there
+
 export class Uploads {
   // upload(file, progress): as `uploadFile`. server: { lost(), present() }.
   constructor(upload, server) {
     Object.assign(this, { upload, server });
   }
 
-  // progress(share): called while the file is sent. Resolves to the path; rejects when the server refuses the file.
+  // progress(share): called while the file is sent. Resolves to the path; rejects when the server refuses the file, or the
+  // connection is lost each time.
   async send(file, progress) {
-    for (;;) {
+    for (let tries = 1; ; tries++) {
       await this.server.present();
       try {
         return (await this.upload(underOwnName(file), progress)).path;
       } catch (error) {
-        if (!(error instanceof UploadLost)) throw error;
+        if (!(error instanceof UploadLost) || tries === TRIES) throw error;
         this.server.lost();
       }
     }

@@ -101,7 +101,7 @@ def _listen_to_speech(
     checked = listen(takes.check, check, [shared.token], takes, trigger_mode="multiple", queue=True)
     checked.failure(None, js="() => { window.repriseTakes.endCheck(); }")
     listen(checked.then, lambda: broadcast_change("history"), None, shared.changes)
-    takes.stop_speech(handlers.stop_more, None, None, queue=False, api_visibility="private")
+    listen(takes.stop_speech, handlers.stop_more, None, None, trigger_mode="multiple")
     for listener in listeners:
         listener.failure(None, js="() => { window.reprisePlayer.refused(); }")
         listener.then(None, js="() => { window.reprisePlayer.over(); }")
@@ -109,7 +109,7 @@ def _listen_to_speech(
     stop.click(None, js="() => { window.reprisePlayer.stop(); }")
     for component in (shared.text, settings[0]):
         component.change(None, js="() => { window.reprisePlayer?.clearMessage(); }")
-    player.stop_speech(handlers.stop, None, None, queue=False, api_visibility="private")
+    listen(player.stop_speech, handlers.stop, None, None, trigger_mode="multiple")
     listen(player.renew_links, handlers.renew_links, shared.token, player, trigger_mode="multiple")
 
 

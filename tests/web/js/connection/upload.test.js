@@ -87,4 +87,7 @@ test("a clip whose upload was lost is sent again when the server is there; a ref
   assert.equal(await uploads.send(FILE), "/uploads/a.wav");
   assert.deepEqual(events, ["there", "sent", "lost", "there", "sent", "lost", "there", "sent"]);
   await assert.rejects(uploads.send(FILE), { message: "Too large." });
+  ends.push(...Array(6).fill(new UploadLost())); // a proxy that answers each time, although the server is there
+  await assert.rejects(uploads.send(FILE), UploadLost);
+  assert.equal(ends.length, 1);
 });
