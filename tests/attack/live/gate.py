@@ -21,7 +21,7 @@ ORIGINS = (
 )
 CALLS = (
     *(("GET", "gradio_api/queue/data?session_hash=a"), ("GET", "gradio_api/heartbeat/a")),
-    *(("POST", f"gradio_api/{name}") for name in ("run/predict", "queue/join", "upload", "component_server", "cancel")),
+    *(("POST", f"gradio_api/{name}") for name in ("run/predict", "queue/join", "upload", "component_server")),
 )
 JSON = {"Content-Type": "application/json"}
 UNUSED = (
@@ -45,6 +45,7 @@ UNUSED = (
     *("POST gradio_api/api/predict", "POST gradio_api/call/predict", "POST gradio_api/call/v2/predict"),
     *("GET gradio_api/file=http://127.0.0.1:1/x", "GET gradio_api/proxy=http://127.0.0.1:1/"),
     *("GET gradio_api/file=/etc/passwd", "GET gradio_api/file//etc/passwd", "GET custom_component/a/b/c/d"),
+    *("POST gradio_api/cancel", "POST gradio_api/reset"),
     *("POST gradio_api/stream/a", "GET gradio_api/stream/a/b/c/playlist.m3u8", "GET svelte/../../x"),
     *("POST run-history/connect", "GET run-history/records", "GET static/../../../etc/passwd", "GET .git/config"),
     *("PUT ", "DELETE config", "TRACE ", "PATCH gradio_api/upload", "GET %2e%2e/%2e%2e/etc/passwd"),
