@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -132,7 +133,9 @@ def hold_response(page: Page, containing: str, asking: Callable[[], object], *, 
 
     page.route(answers, hold)
     asking()
+    end = time.monotonic() + TIMEOUT / 1000
     while not held:
+        assert time.monotonic() < end, f"no response contains {containing}"
         page.wait_for_timeout(50)
     yield
     released = True  # responses that are still being fetched must not be held back for ever
