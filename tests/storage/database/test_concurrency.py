@@ -185,14 +185,20 @@ def test_take_stored_while_all_data_is_deleted(postgresql: str, postgresql_datab
     assert storage.history.add(spoken(), deletion_token=storage.deletion_token())
 
 
+def add_spoken_card(storage: Storage) -> tuple[str, str]:
+    """Create a script of one spoken card. Return the ids of the card and of its take."""
+    (added,) = storage.scripts.cards(storage.scripts.create("Play", [card("Hello.")]).id)
+    take = storage.scripts.attach(added.id, spoken()).take_id
+    assert take is not None
+    return added.id, take
+
+
 def test_take_of_a_card_deleted_while_all_data_is_deleted(
     postgresql: str, postgresql_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both lock the take before its place on the card."""
     storage, remove_all = Storage(postgresql_database), takes.remove_all
-    (spoken_card,) = storage.scripts.cards(storage.scripts.create("Play", [card("Hello.")]).id)
-    doomed = storage.scripts.attach(spoken_card.id, spoken()).take_id
-    assert doomed is not None
+    _, doomed = add_spoken_card(storage)
     with ThreadPoolExecutor(1) as pool:
         others: list[Future[None]] = []
 
@@ -212,9 +218,7 @@ def test_take_withdrawn_while_its_card_is_deleted(
     postgresql: str, postgresql_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage, delete_of_cards = Storage(postgresql_database), takes.delete_of_cards
-    (spoken_card,) = storage.scripts.cards(storage.scripts.create("Play", [card("Hello.")]).id)
-    doomed = storage.scripts.attach(spoken_card.id, spoken()).take_id
-    assert doomed is not None
+    card_id, doomed = add_spoken_card(storage)
     with ThreadPoolExecutor(1) as pool:
         others: list[Future[None]] = []
 
@@ -224,7 +228,7 @@ def test_take_withdrawn_while_its_card_is_deleted(
             lock_awaited(postgresql, others[0])
 
         monkeypatch.setattr(takes, "delete_of_cards", before_it_is_withdrawn)
-        storage.scripts.delete_card(spoken_card.id)
+        storage.scripts.delete_card(card_id)
         others[0].result()
     assert count_rows(postgresql, "generations") == 0  # neither the history nor the card has it
 
