@@ -1,6 +1,7 @@
 """Preparation of reference clips: mono, trimmed, at a known speech level. Unusable clips are refused."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from engine.audio.clip_length import LONGEST_USED
 from engine.audio.decode import Recording, Source, decode
-from engine.audio.edges import examine_edges
+from engine.audio.edges import Edges, examine_edges
 from engine.audio.excerpt import Excerpt, choose_excerpt, spoken_duration, total_duration
 from engine.audio.resample import resample
 from engine.audio.vad import SAMPLE_RATE as VAD_RATE
@@ -77,6 +78,11 @@ class SpeechAnalysis:
     recording: Recording
     vad_samples: Tensor
     spans: tuple[Span, ...]
+
+    @cached_property
+    def edges(self) -> Edges:
+        """Whether words are cut off at the ends of the clip, which has speech."""
+        return examine_edges(self.vad_samples, self.spans)
 
 
 @torch.no_grad()
@@ -181,7 +187,7 @@ def _judge_clipping(recording: Recording, excerpt: Excerpt) -> tuple[UserMessage
 
 
 def _edges_note(analysis: SpeechAnalysis, excerpt: Excerpt) -> tuple[UserMessage, ...]:
-    edges = examine_edges(analysis.vad_samples, analysis.spans)
+    edges = analysis.edges
     if edges.cut_end and excerpt.speech_kept >= 1:
         return (UserMessage("doctor.edges_both" if edges.cut_start else "doctor.edges_end"),)
     return (UserMessage("doctor.edges_start"),) if edges.cut_start else ()

@@ -9,7 +9,7 @@ from torch import Tensor
 from engine.audio.clip_length import BEST_FROM, BEST_TO, SHORTEST_ADVISED
 from engine.audio.doctor.clipping import clipped_samples
 from engine.audio.doctor.voices import TWO_VOICES, SpeakerGroups
-from engine.audio.edges import Edges, examine_edges
+from engine.audio.edges import Edges
 from engine.audio.excerpt import FRAME, MARGIN, extend_edge, frame_levels, quietest_point, total_duration
 from engine.audio.reference import SpeechAnalysis
 from engine.audio.vad import SAMPLE_RATE, Span
@@ -55,7 +55,7 @@ def best_excerpt(analysis: SpeechAnalysis, voices: SpeakerGroups) -> Span:
     levels = frame_levels(analysis.vad_samples)
     pieces = [part for piece in _pieces(analysis, voices) for part in _split(levels, piece)]
     edges = _edges(levels, [piece.span for piece in pieces], len(analysis.vad_samples) / SAMPLE_RATE)
-    cut = examine_edges(analysis.vad_samples, analysis.spans)
+    cut = analysis.edges
     is_whole = not (cut.cut_start or cut.cut_end) and len({piece.voice for piece in pieces}) == 1
     if is_whole and edges[-1][1] - edges[0][0] <= BEST_TO:
         return edges[0][0], edges[-1][1]
@@ -71,7 +71,7 @@ def whole_words(analysis: SpeechAnalysis) -> Span | None:
     """
     samples, spans = analysis.vad_samples, analysis.spans
     end = len(samples) / SAMPLE_RATE
-    cut = examine_edges(samples, spans)
+    cut = analysis.edges
     edges = _edges(frame_levels(samples), spans, end)[cut.cut_start : len(spans) - cut.cut_end]
     if not (cut.cut_start or cut.cut_end) or not edges or edges[-1][1] - edges[0][0] < SHORTEST_ADVISED:
         return None

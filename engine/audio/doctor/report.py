@@ -19,7 +19,6 @@ from engine.audio.doctor.loudness import clip_loudness
 from engine.audio.doctor.noise import remove_rumble, rumble, signal_to_noise
 from engine.audio.doctor.spectrum import spectra
 from engine.audio.doctor.voices import compare_voices
-from engine.audio.edges import examine_edges
 from engine.audio.excerpt import spoken_duration, total_duration
 from engine.audio.reference import SHORTEST_SPEECH, SpeechAnalysis, analyse_speech, crest_factor, speech_samples
 from engine.audio.resample import resample
@@ -88,7 +87,7 @@ def examine(source: Source | NDArray[np.float32], sample_rate: int | None = None
     steady = remove_rumble(analysis.vad_samples.numpy(), SAMPLE_RATE)
     voices = compare_voices(steady, analysis.spans)
     kept = parts(analysis, voices)
-    edges = examine_edges(analysis.vad_samples, analysis.spans)
+    edges = analysis.edges
     if length.what == "long":  # its end is left out
         edges = replace(edges, cut_end=False)
     ends = findings.of_edges(edges, repairable=Fix.EDGES in kept)
