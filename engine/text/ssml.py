@@ -81,19 +81,16 @@ class SsmlReader:
         """Return the plain text of a piece and of what was held, up to what may be the beginning of markup."""
         text = self._held + piece
         parts: list[str] = []
-        at, end = 0, -1  # end: of complete markup; -1 until it is needed
+        at = 0
+        ends: dict[regex.Pattern[str], int] = {}
         while token := self._next(text, at):
-            before = self._markup
-            if before is not None and token.start() >= len(text) - _LONGEST:
-                end = self._complete_end(text, at) if end < 0 else end
-                if token.start() >= end:
-                    break
+            is_near_end = self._markup is not None and token.start() >= len(text) - _LONGEST
+            if is_near_end and token.start() >= self._complete_end(text, at, ends):
+                break
             self._append(parts, text[at : token.start()])
             self._append(parts, self._replacement(token))
             at = token.end()
-            if self._markup is not before:
-                end = -1
-        end = self._complete_end(text, at)
+        end = self._complete_end(text, at, ends)
         self._append(parts, text[at:end])
         self._held = text[end:]
         return "".join(parts)
@@ -115,12 +112,17 @@ class SsmlReader:
             self._markup = _ANYWHERE
         return self._markup.search(text, at)
 
-    def _complete_end(self, text: str, at: int) -> int:
-        """Return the end of the text after `at` whose markup is complete."""
+    def _complete_end(self, text: str, at: int, ends: dict["regex.Pattern[str]", int]) -> int:
+        """Return the end of the text after `at` whose markup is complete.
+
+        `ends` keeps it for each kind of markup, so that a text of many documents is not searched once for each.
+        """
         if self._markup is None:
             return at
-        started = _STARTS[self._markup].search(text, max(at, len(text) - _LONGEST))
-        return started.start() if started else len(text)
+        if ends.get(self._markup, -1) < at:
+            started = _STARTS[self._markup].search(text, max(at, len(text) - _LONGEST))
+            ends[self._markup] = started.start() if started else len(text)
+        return ends[self._markup]
 
     def _replacement(self, token: "regex.Match[str]") -> str:
         """Return the text in place of markup. The beginning and the end of a document change what is markup."""
