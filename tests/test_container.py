@@ -128,6 +128,33 @@ def test_python_without_wheels_is_not_chosen(variable: str, value: object, tmp_p
     assert "PyTorch is not published for musl" in find_python(python).stderr
 
 
+def test_python_built_with_optimizations_is_preferred(tmp_path: Path) -> None:
+    """To a newer one and to one that comes earlier on PATH: pyenv builds without them."""
+
+    def build(folder: str, name: str, options: str) -> Path:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        path = tmp_path / folder / name
+        built = (
+            "import sys, sysconfig; sysconfig.get_config_vars()['CONFIG_ARGS'] = '" + options + "'; "
+            f"sys.base_prefix, sys.executable = '/opt/python', '{path}'"
+        )
+        return executable(path, f'#!/bin/sh\nexec {sys.executable} "$1" "{built}\n$2"\n')
+
+    def found_on_path(*folders: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": ":".join(str(tmp_path / folder) for folder in folders)}
+        return subprocess.run([ROOT / "scripts" / "find-python"], env=environment, capture_output=True, text=True)
+
+    newest = build("first", "python3.13", "")
+    build("first", "python3.11", "")
+    optimized = build("second", "python3.11", "--enable-optimizations")
+    chosen = found_on_path("first", "second")
+    assert (chosen.stdout.strip(), chosen.stderr) == (str(optimized), "")
+    alone = found_on_path("first")
+    assert alone.stdout.strip() == str(newest)
+    assert "without --enable-optimizations" in alone.stderr
+    assert find_python(newest, optimized).stdout.strip() == str(newest)  # named by the user
+
+
 def test_environment_whose_python_is_gone_is_made_and_filled_again(tmp_path: Path) -> None:
     """As after an upgrade of the system, which leaves a link to nothing. A fake Python makes its environments."""
     if not shutil.which("make"):
