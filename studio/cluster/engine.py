@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import queue
 import socket
 import threading
 import time
@@ -13,31 +12,25 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from engine.engine import QUEUE, EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
-from engine.outputs import AudioChunk, SpeechResult, SpokenSegment, StopReason
-from engine.text import GrowingText, Segment, check_speakers
+from engine.text import GrowingText
 from engine.voice import BuiltInVoice, Consent, Voice, voices_of
-from studio.cluster.messages import EngineProperties, QueuePosition, ReplicaStatus, SpeakRequest, voice_key
-from studio.engines.arrived_audio import ArrivedAudio
+from studio.cluster.failures import ATTEMPTS, RETRY_SECONDS, full_cluster, lost_replica
+from studio.cluster.messages import EngineProperties, ReplicaStatus, SpeakRequest, voice_key
+from studio.cluster.speech import ClusterRequest, ClusterSpeech
 from studio.engines.speech_engine import EngineProxy
-from studio.tracebacks import format_traceback
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
     from ray.serve.handle import DeploymentHandle
 
 log = logging.getLogger(__name__)
 
-Result = TypeVar("Result")
-
-ATTEMPTS = 4  # of a call, each on another replica if there is one
-RETRY_SECONDS = 0.5  # before the next attempt
 STATUS_SECONDS = 1.0  # for which a status is cached
 STATUS_TIMEOUT = 5.0  # seconds
 WATCH_SECONDS = 1.0  # between two checks of the cluster's head
@@ -145,14 +138,15 @@ class ClusterEngine(EngineProxy):
         Each part of a growing text is sent as a request that continues the previous one.
         """
         self._check_open()
-        request = SpeakRequest(
+        growing = text if isinstance(text, GrowingText) else None
+        message = SpeakRequest(
             "" if isinstance(text, GrowingText) else text,
             tuple(self._with_own_codes(each) for each in voices_of(voice)),
             (options or self.default_options).seeded(),
             owner,
             built_in_voice=voice if isinstance(voice, BuiltInVoice) else None,
         )
-        speech = ClusterSpeech(self, request, text if isinstance(text, GrowingText) else None)
+        speech = ClusterSpeech(ClusterRequest(self.stream, self.properties, message, growing), self.start)
         self._speeches.add(speech)
         return speech
 
@@ -240,9 +234,9 @@ class ClusterEngine(EngineProxy):
         for attempt in range(ATTEMPTS):
             try:
                 return await getattr(self._handle, method).remote(*arguments)
-            except _full_cluster():
+            except full_cluster():
                 return EngineBusy("engine.busy", limit=QUEUE)
-            except _lost_replica() as error:
+            except lost_replica() as error:
                 log.warning("A replica was lost during %s: %s", method, type(error).__name__)
                 await asyncio.sleep(RETRY_SECONDS * attempt)
         return EngineFailed("cluster.no_replica")
@@ -263,192 +257,6 @@ class ClusterEngine(EngineProxy):
                 for speech in list(self._speeches):
                     speech.fail(EngineFailed("cluster.lost"))
             self._lost = lost
-
-
-class ClusterSpeech:
-    """The interface of `engine.request.Speech` over replicas."""
-
-    def __init__(self, engine: ClusterEngine, request: SpeakRequest, growing: GrowingText | None) -> None:
-        self.result: SpeechResult | None = None
-        self.queue_position: int | None = None
-        assert request.options.seed is not None, "the engine has chosen one"
-        self.seed = request.options.seed
-        self._items: queue.SimpleQueue[AudioChunk | SpeechResult | Exception] = queue.SimpleQueue()
-        self._ended = False
-        work = _Work(engine, request, growing, self._items, weakref.ref(self))
-        self._work = work
-        self._stop = engine.start(work.run())
-        weakref.finalize(self, self._stop)
-
-    def __iter__(self) -> ClusterSpeech:
-        return self
-
-    def __next__(self) -> AudioChunk:
-        if self._ended:
-            raise StopIteration
-        item = self._items.get()
-        self.queue_position = None
-        if isinstance(item, AudioChunk):
-            return item
-        self._ended = True
-        if isinstance(item, Exception):
-            raise item
-        self.result = item
-        raise StopIteration
-
-    def cancel(self) -> None:
-        """Stop, from any thread. The audio so far stays; the result says `cancelled`."""
-        self._stop()
-        self._items.put(self._work.result("cancelled"))
-
-    def fail(self, error: RepriseError) -> None:
-        """End with an error, from any thread."""
-        self._stop()
-        self._items.put(error)
-
-    def close(self) -> None:
-        """Cancel, and free the request's memory."""
-        self.cancel()
-        self._ended = True
-
-
-class _Work:
-    """Passes the items of a speech from replicas to its reader, and continues it when a replica is lost.
-
-    It refers to the speech only weakly, so that a speech without other references is freed, and then cancelled.
-    """
-
-    def __init__(
-        self,
-        engine: ClusterEngine,
-        request: SpeakRequest,
-        growing: GrowingText | None,
-        items: queue.SimpleQueue[AudioChunk | SpeechResult | Exception],
-        speech: weakref.ref[ClusterSpeech],
-    ) -> None:
-        self._engine, self._request, self._growing = engine, request, growing
-        self._items, self._speech = items, speech
-        self._segments: list[Segment] = []
-        self._spoken: list[SpokenSegment] = []  # including those whose audio has not fully arrived
-        self._arrived = ArrivedAudio()
-        self._changed = asyncio.Event()
-
-    async def run(self) -> None:
-        try:
-            await (self._speak() if self._growing is None else self._speak_growing(self._growing))
-        except Exception as error:
-            log.error("A speech failed.\n%s", format_traceback(error))
-            self._items.put(EngineFailed("cluster.no_replica") if not isinstance(error, RepriseError) else error)
-
-    async def _speak(self) -> None:
-        self._items.put(await self._completed())
-
-    async def _speak_growing(self, text: GrowingText) -> None:
-        loop = asyncio.get_running_loop()
-        text.changed = lambda: loop.call_soon_threadsafe(self._changed.set)
-        speakers = sum(len(voice.references) for voice in self._request.voices)
-        result: SpeechResult | Exception | None = None
-        while True:
-            self._changed.clear()
-            taken = text.take()
-            check_speakers(taken, speakers)
-            self._segments += taken
-            if len(self._spoken) < len(self._segments):
-                self._request = replace(self._request, text=tuple(self._segments))
-                result = await self._completed()
-                if isinstance(result, Exception):
-                    break
-            elif text.over:
-                if isinstance(result, SpeechResult):
-                    self._send_silence(text.final_pause)
-                    result = replace(result, seconds=result.seconds + text.final_pause)
-                break
-            else:
-                await self._changed.wait()
-        self._items.put(result or self.result("end"))
-
-    def _send_silence(self, seconds: float) -> None:
-        """Send silence after the last segment, in chunks of at most a second."""
-        count, second, text = len(self._segments), self._engine.sample_rate, self._segments[-1].text
-        begin, samples = self._arrived.end, round(seconds * second)
-        for done in range(0, samples, second):
-            silence = np.zeros(min(second, samples - done), np.float32)
-            self._chunk(AudioChunk(silence, begin + done, 0, 0.0, count - 1, count, text))
-
-    async def _completed(self) -> SpeechResult | Exception:
-        """Run the request to its end, on one replica after the other if some are lost. Returns its result or error."""
-        attempt = 0
-        while True:
-            self._spoken = self._arrived_segments()
-            request = replace(self._request, spoken=tuple(self._spoken))
-            before = len(self._spoken)
-            items = None
-            try:
-                items = self._engine.stream(request)
-                async for item in items:
-                    if isinstance(item, AudioChunk):
-                        self._chunk(item)
-                    elif isinstance(item, SpokenSegment):
-                        self._spoken.append(item)
-                    elif isinstance(item, QueuePosition):
-                        if (speech := self._speech()) is not None:
-                            speech.queue_position = item.position
-                    elif isinstance(item, SpeechResult):
-                        return replace(item, elapsed=self._arrived.elapsed, first_audio=self._arrived.first_audio)
-                    elif isinstance(item, Exception):
-                        return item
-                return EngineFailed("cluster.no_replica")
-            except _full_cluster():
-                return EngineBusy("engine.busy", limit=QUEUE)
-            except _lost_replica() as error:
-                attempt = 1 if len(self._arrived_segments()) > before else attempt + 1
-                log.warning("A replica was lost while it spoke: %s", type(error).__name__)
-                if attempt >= ATTEMPTS:
-                    return EngineFailed("cluster.no_replica")
-                await asyncio.sleep(RETRY_SECONDS * (attempt - 1))
-            except asyncio.CancelledError:
-                if items is not None:
-                    items.cancel()
-                raise
-
-    def _chunk(self, chunk: AudioChunk) -> None:
-        if not self._arrived.add(chunk):
-            return
-        segments = max(chunk.segments, len(self._segments))
-        self._items.put(replace(chunk, elapsed=self._arrived.elapsed, segments=segments))
-
-    def _arrived_segments(self) -> list[SpokenSegment]:
-        """Return the first segments, up to one whose audio has not fully arrived."""
-        whole = [self._arrived.frames[at] >= segment.result.frames for at, segment in enumerate(self._spoken)]
-        return self._spoken[: whole.index(False) if False in whole else None]
-
-    def result(self, stop_reason: StopReason) -> SpeechResult:
-        """Return the result of the speech if it ends now."""
-        frames = self._arrived.frames.total()
-        return SpeechResult(
-            stop_reason,
-            frames,
-            frames / self._engine.frame_rate,
-            self._arrived.elapsed,
-            self._arrived.first_audio,
-            self._request.options.seed or 0,
-            tuple(segment.result for segment in self._spoken),
-        )
-
-
-def _full_cluster() -> tuple[type[Exception], ...]:
-    """Return the exceptions that Serve raises for a call when its queue is full."""
-    from ray.serve.exceptions import BackPressureError
-
-    return (BackPressureError,)
-
-
-def _lost_replica() -> tuple[type[Exception], ...]:
-    """Return the exceptions that Ray raises for a replica that has died, is being replaced, or cannot be reached."""
-    from ray.exceptions import RayError
-    from ray.serve.exceptions import RayServeException
-
-    return RayError, RayServeException
 
 
 def _sum(found: Sequence[EngineStatus]) -> EngineStatus:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import queue
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,8 +18,8 @@ from engine.outputs import AudioChunk, SegmentResult, SpeechResult, SpokenSegmen
 from engine.voice import Voice
 from storage import Storage
 from storage.voices.sample_voices import install_samples, read_sample_voices
-from studio.cluster.engine import _Work
 from studio.cluster.messages import SpeakRequest
+from studio.cluster.speech import ClusterRequest
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from tests.studio.cluster.conftest import settings
@@ -160,17 +159,19 @@ def test_full_cluster_raises_busy(cluster: ClusterEngine, voices: list[Voice], m
 
 
 def test_segment_has_arrived_when_its_own_frames_have(cluster: ClusterEngine) -> None:
-    work = _Work(cluster, SpeakRequest("", (), SEEDED, "owner"), None, queue.SimpleQueue(), lambda: None)  # type: ignore[arg-type]
+    request = ClusterRequest(cluster.stream, cluster.properties, SpeakRequest("", (), SEEDED, "owner"))
     for at, frames in enumerate((4, 6)):
-        work._spoken.append(SpokenSegment(SegmentResult("word", "end", frames, 1), np.zeros((1, frames), np.int64)))
-        silence = AudioChunk(np.zeros(200 * cluster.frame_length, np.float32), work._arrived.end, 0, 0.0, at, 2, "word")
+        request._spoken.append(SpokenSegment(SegmentResult("word", "end", frames, 1), np.zeros((1, frames), np.int64)))
+        silence = AudioChunk(
+            np.zeros(200 * cluster.frame_length, np.float32), request._arrived.end, 0, 0.0, at, 2, "word"
+        )
         sound = AudioChunk(np.zeros(4 * cluster.frame_length, np.float32), 0, 4, 0.0, at, 2, "word")
-        work._chunk(silence)
-        work._chunk(replace(sound, start=work._arrived.end))
-    assert work._arrived_segments() == work._spoken[:1]
-    assert work.result("cancelled").frames == 8
-    work._chunk(replace(sound, start=work._arrived.end - len(sound.samples)))  # the second segment is repeated
-    assert work.result("cancelled").frames == 8
+        request._chunk(silence)
+        request._chunk(replace(sound, start=request._arrived.end))
+    assert request._arrived_segments() == request._spoken[:1]
+    assert request.result("cancelled").frames == 8
+    request._chunk(replace(sound, start=request._arrived.end - len(sound.samples)))  # the second segment is repeated
+    assert request.result("cancelled").frames == 8
 
 
 # ---- the common interface: an engine in this process and a cluster

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +13,8 @@ from engine.engine import SpeakOptions
 from engine.errors import InvalidText
 from engine.outputs import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
 from engine.text import GrowingText, Segment
-from studio.cluster.engine import _Work
 from studio.cluster.messages import SpeakRequest, SpeechItem
+from studio.cluster.speech import ClusterRequest
 from tests.support.looping import run
 
 UNSPEAKABLE = "“My secret” cannot be spoken."
@@ -60,11 +59,10 @@ def speak(*segments: Segment, voices: tuple[Any, ...] = (), final_pause: float =
 
 def speak_text(text: GrowingText, voices: tuple[Any, ...] = ()) -> list[Any]:
     """Return the items of the speech."""
-    items: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    engine: Any = SimpleNamespace(stream=replica, frame_rate=10.0, sample_rate=RATE)
-    request = SpeakRequest("", voices, SpeakOptions(seed=1), "")
-    run(_Work(engine, request, text, items, lambda: None).run)  # type: ignore[arg-type]
-    return [items.get() for _ in range(items.qsize())]
+    info: Any = SimpleNamespace(frame_rate=10.0, sample_rate=RATE)
+    request = ClusterRequest(replica, info, SpeakRequest("", voices, SpeakOptions(seed=1), ""), text)
+    run(request.run)
+    return [request.items.get() for _ in range(request.items.qsize())]
 
 
 class UnspeakableText(Parts):
