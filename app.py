@@ -98,13 +98,12 @@ def serve(
         return
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("web").setLevel(logging.INFO)
-    from web.serve import serve as serve_page
-
     with exit_on_error(), paused_collections():
         from api.app import create_api
         from web.binding import check_binding
         from web.http.hosts import check_clip_hosts, check_names, is_local
         from web.identity.accounts import auth_settings, load_accounts
+        from web.serve import serve as serve_page
 
         accounts = load_accounts(auth_settings(auth or []))
         notices = model_notices(model, models or [])

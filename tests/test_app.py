@@ -161,6 +161,7 @@ def test_concurrent_first_starts_list_the_samples_and_load_packages_only_when_ne
         "import sys, app\n"
         "if found := sorted({'torch', 'gradio', 'sqlalchemy', 'soundfile'} & set(sys.modules)): sys.exit(found)\n"
         f"app.main(['voices', 'list', '--database', {str(tmp_path / 'v.db')!r}], standalone_mode=False)\n"
+        "import web.serve  # which imports Gradio in the folder of its files\n"
         "sys.exit(sorted({'torch', 'gradio'} & set(sys.modules)) or 0)"
     )
     command = [sys.executable, "-c", code]

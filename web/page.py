@@ -1,4 +1,4 @@
-"""The page: its tabs and the components that they share. `web.serve` launches it."""
+"""The page: its tabs and the components that they share. `web.launch` launches it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from web.folders import private_folder
 from web.http.gate import GatePolicy
 from web.http.hosts import AllowedHosts, is_local
 from web.http.routes import AllowedRoutes
-from web.serve import launch
+from web.launch import launch
 
 TEXT = "The rain has stopped, so we can go out for a walk along the river now."
 VOICE = "Clara"

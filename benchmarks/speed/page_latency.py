@@ -28,7 +28,7 @@ from web.folders import private_folder
 from web.http.gate import GatePolicy
 from web.http.hosts import AllowedHosts
 from web.http.routes import AllowedRoutes, RouteKind
-from web.serve import launch
+from web.launch import launch
 from web.ui.components import player
 
 CHUNKS = (0.046, 0.2, 1.0)  # seconds of audio

@@ -26,13 +26,14 @@ from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine, voice
 from tests.support.ports import reused_port
 from tests.web.stage import PLAIN_HTTP_HOST
-from web.context import WebContext
+from web.context import SIGNING, WebContext, create_links
 from web.folders import private_folder
 from web.identity import passwords
 from web.identity.owners import OwnerMode, OwnerResolver
 from web.identity.passwords import ScryptHasher
+from web.launch import create_policy, launch
 from web.page import create_app
-from web.serve import SIGNING, create_links, create_policy, launch, read_deployment
+from web.serve import read_deployment
 from web.ui.i18n import Translations
 from web.uploads.endpoint import UploadEndpoint
 from web.uploads.store import UploadStore

@@ -12,7 +12,7 @@ from web.folders import private_folder
 from web.http.gate import GatePolicy
 from web.http.hosts import AllowedHosts
 from web.http.routes import AllowedRoutes
-from web.serve import launch
+from web.launch import launch
 from web.ui.i18n import Translations
 from web.uploads.endpoint import UploadEndpoint
 

@@ -30,8 +30,8 @@ from web.gradio_internals import (
     drop_unread_messages,
     unread_messages,
 )
+from web.launch import launch
 from web.page import create_app
-from web.serve import launch
 
 
 @pytest.fixture(scope="module")

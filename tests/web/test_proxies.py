@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from tests.support.ports import free_port
+from web.launch import launch
 from web.proxies import exclude_from_proxies, make_proxies_readable
-from web.serve import launch
 
 NOWHERE = "127.0.0.1:9"
 

@@ -27,7 +27,8 @@ from tests.support.ports import free_port
 from tests.web.conftest import serving
 from tests.web.visitor import page_config
 from web.binding import checked_address
-from web.serve import expire, launch, show_address
+from web.launch import launch
+from web.serve import expire, show_address
 
 Serve = Callable[..., str]
 

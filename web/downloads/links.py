@@ -105,7 +105,7 @@ class DownloadLinks:
         return f"{self._root}{PATH_PREFIX}{token}"
 
     def routes(self) -> list[Route]:
-        """Return the routes for `web.serve.launch`."""
+        """Return the routes for `web.launch.launch`."""
         return [Route(PATH_PREFIX + "{token}", self._answer, methods=["GET"])]  # Starlette adds HEAD
 
     async def _answer(self, request: Request) -> Response:

@@ -78,7 +78,7 @@ class UploadEndpoint:
         self._coming: dict[str, list[int]] = {}  # bytes of the uploads under way, by address
 
     def routes(self) -> list[Route]:
-        """Return the routes for `web.serve.launch`."""
+        """Return the routes for `web.launch.launch`."""
         return [
             Route(UPLOAD_PATH, self._answer, methods=["POST"]),
             Route(UPLOAD_PATH, self._discard, methods=["DELETE"]),

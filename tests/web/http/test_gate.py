@@ -14,12 +14,12 @@ from studio.script.formats.decode import MAX_CHARACTERS
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
 from tests.web.visitor import Visitor
+from web.context import SIGNING
 from web.http import alive
 from web.http.hosts import AllowedHosts, check_clip_hosts, host_name
 from web.http.request_body import MAX_BODY
 from web.http.routes import AllowedRoutes
 from web.http.startup_token import DAYS, StartupToken
-from web.serve import SIGNING
 from web.ui import page_version
 
 Serve = Callable[..., str]

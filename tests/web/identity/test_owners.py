@@ -22,7 +22,8 @@ from tests.web.visitor import Visitor, page_config
 from web.http.hosts import IS_LOCAL
 from web.identity.accounts import load_accounts
 from web.identity.owners import Deployment, Owner, OwnerResolver, owner_mode
-from web.serve import create_policy, read_deployment
+from web.launch import create_policy
+from web.serve import read_deployment
 from web.ui.i18n import Translations
 
 Serve = Callable[..., str]

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 
 from benchmarks.speed import page_latency
 from web.folders import private_folder
-from web.serve import launch
+from web.launch import launch
 
 RATE = 22_050
 

@@ -23,7 +23,7 @@ from tests.support.looping import run
 from tests.support.waiting import TIMEOUT, until
 from tests.web import conftest
 from tests.web.visitor import Visitor
-from web import serve as deployment
+from web import launch
 from web.gradio_internals import unread_messages
 from web.limits import budgets
 from web.tabs.speak import streaming
@@ -222,7 +222,7 @@ def test_quick_events_do_not_wait_for_takes(
     serve: Serve, storage: Storage, anna: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(budgets, "TAKES", 1)
-    monkeypatch.setattr(deployment, "EVENT_THREADS", 2)
+    monkeypatch.setattr(launch, "EVENT_THREADS", 2)
     engine = FakeEngine(Script(line=True))
     engine.speak("Hello.", storage.voices.load(anna))  # is not read, so that all others wait
     visitor = Visitor(serve(engine, storage))
