@@ -6,22 +6,20 @@ import { cardsOfChapters, castOf, characters, isComing, partingPlace, ScriptCopy
 import { ContinuousPlayback } from "./continuous_playback.js";
 import { sent } from "./fields.js";
 import { RequestQueue } from "./request_queue.js";
+import { ScriptList } from "./script_list.js";
 import { ScriptView } from "./script_view.js";
-import { answer, copyLink, named } from "../draft/deep_links.js";
+import { answer, named } from "../draft/deep_links.js";
 import { draft } from "../draft/page_draft.js";
 import { server } from "../connection/server.js";
 import { button, create, isShown } from "../ui/elements.js";
-import { emptyState } from "../ui/empty.js";
-import { lengthOf, momentOf } from "../ui/format.js";
 import { fetchedWav } from "../sound/fetched_wav.js";
 import { SCRIPT_FORMATS, SOUND_FORMATS } from "../sound/formats.js";
 import { isLeaving, whenLeaving } from "../connection/leaving.js";
 import { atLoudness, loudnessChoice } from "../sound/loudness.js";
 import { closeMenu } from "../ui/menus.js";
 import { remember, remembered } from "../ui/remember.js";
-import { deleteWithUndo, finishDeletions, isDeleted } from "../ui/undo.js";
-import { typeInto } from "../ui/typing.js";
-import { inEnglish, pageLanguage, words } from "../ui/words.js";
+import { deleteWithUndo, finishDeletions } from "../ui/undo.js";
+import { words } from "../ui/words.js";
 
 const PAGE = Math.random().toString(36).slice(2); // with a request's number, identifies the request: sent twice, it is performed once
 const OPEN_KEY = "reprise.script";
@@ -34,40 +32,17 @@ const LIST = 5_000; // while any script of the list is being spoken
 const COUNTING = new Set(["speak", "save", "proof", "move", "merge"]);
 const SHARE = 10; // polling takes at most 1/SHARE of the time
 
-// Writes an example into the field for a new script, in a language that the model speaks.
-function tryDialogue() {
-  const translate = document.documentElement.hasAttribute("data-rp-english") ? inEnglish : words;
-  typeInto(document.querySelector("#rp-script-text textarea"), translate("examples.script"), { all: true });
-}
-
-// Has the browser offer these files first. The server refuses others, in the page's language.
-function offerFiles({ target }, accept) {
-  const upload = target.closest?.("#rp-script-upload");
-  if (upload) upload.previousElementSibling.accept = accept;
-}
-
-// Has Gradio's upload button take a file that is dropped on the tab. Of several, it takes the first.
-function takeDropped({ files }) {
-  const one = new DataTransfer();
-  one.items.add(files[0]);
-  const input = document.querySelector("#rp-script-upload").previousElementSibling;
-  input.files = one.files;
-  input.dispatchEvent(new Event("change", { bubbles: true }));
-}
-
 class ScriptEditor {
   constructor({ element, props, trigger, watch }) {
     this.element = element;
-    document.addEventListener("click", (event) => offerFiles(event, props.accept), { capture: true }); // before Gradio's
     this.script = null;
-    this.scripts = [];
     this.arrived = false;
     const about = { present: () => server.present(), last: isLeaving };
     this.requests = new RequestQueue((question) => trigger("act", { ...question, page: PAGE }), about);
     document.addEventListener("reprise:gone", () => this.requests.hold());
     document.addEventListener("reprise:back", () => this.requests.again());
     this.view = new ScriptView(element.querySelector(".rp-scripts"), this);
-    this.scriptList = element.querySelector(".rp-script-list");
+    this.list = new ScriptList(element.querySelector(".rp-script-overview"), this, props.accept);
     this.listening = new ContinuousPlayback({
       script: () => this.script,
       isDeleted: ({ id }) => this.view.isDeleted(id),
@@ -76,7 +51,6 @@ class ScriptEditor {
     });
     this.ready = { of: null, sound: null }; // the sound of the next card
     this.wire();
-    this.acceptDrops(document.querySelector("#rp-tab-script"));
     watch("value", () => this.receive(props.value));
     if (props.value?.show) this.receive(props.value); // a script that was created before this tab was first shown
     this.later();
@@ -112,8 +86,6 @@ class ScriptEditor {
     });
     const zip = create("p", { class: "rp-script-zip", text: words("script.zip") });
     this.element.querySelector(".rp-script-formats").append(loudnessChoice(), ...formats, this.view.author.parentElement, this.view.cover.node, zip, ...zips);
-    const begin = button({ class: "rp-quiet", text: words("script.try"), onclick: tryDialogue });
-    this.element.querySelector(".rp-script-none").append(...emptyState("scroll", words("script.none")), begin);
     document.addEventListener("reprise:recording", () => {
       this.listening.rest();
       this.tell();
@@ -123,17 +95,6 @@ class ScriptEditor {
       this.view.sounds(null);
       this.listening.stopped(detail.id, detail.reason);
       this.tell();
-    });
-  }
-
-  // Files become scripts while no script is open.
-  acceptDrops(tab) {
-    const offers = ({ dataTransfer }) => !this.script && dataTransfer.types.includes("Files");
-    tab.addEventListener("dragover", (event) => offers(event) && event.preventDefault());
-    tab.addEventListener("drop", (event) => {
-      if (!offers(event)) return;
-      event.preventDefault();
-      if (event.dataTransfer.files.length) takeDropped(event.dataTransfer);
     });
   }
 
@@ -156,7 +117,10 @@ class ScriptEditor {
       return null;
     }
     if (this.lost) this.say("");
-    if (answer.scripts) this.showList(answer.scripts);
+    if (answer.scripts) {
+      this.list.show(answer.scripts);
+      this.tell();
+    }
     if (about && about === this.script) this.follow(answer);
     if (answer.problem) this.say(answer.problem, "bad");
     else if (answer.message || !quiet) this.say(answer.message ?? "");
@@ -213,7 +177,7 @@ class ScriptEditor {
   interval() {
     if (this.lost) return SLOW;
     if (this.script?.head?.running || this.script?.head?.proof) return Math.min(SLOW, Math.max(QUICK, SHARE * (this.took ?? 0)));
-    return !this.script && this.scripts.some(({ running }) => running) ? LIST : SLOW;
+    return !this.script && this.list.scripts.some(({ running }) => running) ? LIST : SLOW;
   }
 
   async look() {
@@ -223,35 +187,6 @@ class ScriptEditor {
       this.took = this.requests.took;
     }
     this.later();
-  }
-
-  // ---- the list
-
-  showList(scripts) {
-    this.scripts = scripts;
-    this.element.querySelector(".rp-script-yours").hidden = !scripts.length;
-    this.element.querySelector(".rp-script-none").hidden = scripts.length > 0;
-    const deleted = new Map([...this.scriptList.children].filter(isDeleted).map((line) => [line.dataset.id, line]));
-    const focus = document.activeElement;
-    const held = [...this.scriptList.children].find((line) => line.contains(focus));
-    const place = held && [...held.querySelectorAll("button")].indexOf(focus);
-    this.scriptList.replaceChildren(...scripts.map((script) => deleted.get(script.id) ?? this.scriptLine(script)));
-    const again = held && [...this.scriptList.children].find((line) => line.dataset.id === held.dataset.id);
-    again?.querySelectorAll("button")[place]?.focus({ preventScroll: true });
-    this.tell();
-  }
-
-  scriptLine({ id, name, changed, cards, done, spoken, running }) {
-    // Scripts may have the same name: the time of the last change tells them apart.
-    const time = lengthOf(spoken, pageLanguage());
-    const facts = [momentOf(changed, pageLanguage()), words("script.done", { done, cards, time })];
-    if (running) facts.push(words("script.speaking"));
-    const open = button({ class: "rp-script-title", text: name, onclick: () => this.open(id) });
-    const attributes = { text: words("script.discard"), "aria-label": words("script.discard_one", { name }) };
-    const discard = button({ ...attributes, onclick: () => deleteWithUndo(line, () => this.ask("discard", { id })) });
-    const link = button({ text: words("links.copy"), "aria-label": `${words("links.copy")}: ${name}`, onclick: () => copyLink("script", id) });
-    const line = create("li", { "data-id": id }, open, create("span", { class: "rp-script-facts", text: facts.join(" · ") }), link, discard);
-    return line;
   }
 
   // ---- the open script
@@ -285,8 +220,7 @@ class ScriptEditor {
     remember(OPEN_KEY, null);
     this.turn();
     await this.ask("list", {}, { quiet: true });
-    const line = [...this.scriptList.children].find(({ dataset }) => dataset.id === id);
-    if (held && !this.script) line?.querySelector("button").focus({ preventScroll: true });
+    if (held && !this.script) this.list.focus(id);
   }
 
   // Shows the open script or the list. The open script takes the focus if it was in what is hidden now.
@@ -294,7 +228,7 @@ class ScriptEditor {
     const held = document.activeElement;
     document.documentElement.toggleAttribute("data-rp-script", this.script !== null);
     this.view.open.hidden = this.script === null;
-    this.element.querySelector(".rp-script-overview").hidden = this.script !== null;
+    this.list.root.hidden = this.script !== null;
     if (this.script && !isShown(held)) this.view.focus();
   }
 
@@ -335,7 +269,7 @@ class ScriptEditor {
   // Ids of the scripts that are being spoken, as far as this page knows.
   get running() {
     const open = this.script?.head?.running ? [this.script.id] : [];
-    return [...open, ...this.scripts.filter(({ id, running }) => running && id !== this.script?.id).map(({ id }) => id)];
+    return [...open, ...this.list.scripts.filter(({ id, running }) => running && id !== this.script?.id).map(({ id }) => id)];
   }
 
   // Tells the player, which is on every tab, whether there is anything to stop.
