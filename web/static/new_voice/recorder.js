@@ -4,13 +4,13 @@
 // microphone.
 
 import { CodecPreview, wavOf } from "./clips/clip_playback.js";
+import { ClipServer } from "./clips/clip_server.js";
 import { Clip, Clips, MAX_CLIPS } from "./clips/clips.js";
 import { inspected, LongFile, MOST_MEGABYTES, MOST_MINUTES, secondsIn, wavOfPart } from "./clips/sound_file.js";
 import { DoctorView } from "./doctor.js";
 import { Microphone, obstacle, refusal } from "./capture/microphone.js";
 import { RecorderView } from "./recorder_view.js";
 import { Countdown, Meter, Recording } from "./capture/recording.js";
-import { TaskQueue } from "./task_queue.js";
 import { remarks, TranscriptView } from "./transcript.js";
 import { TrimView } from "./clips/trim_view.js";
 import { failure, Uploads } from "./uploads.js";
@@ -20,24 +20,22 @@ import { clock, decimals, percent } from "../ui/format.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const COUNT_FROM = 3;
-const AT_ONCE = 2; // the server works on two clips at a time and refuses a fifth (web/tabs/new_voice/clip_server.py)
 const KEEP_EVERY = 10 * 60_000; // ms; the server treats clips as abandoned after three times as long (web/uploads/store.py)
 
 class Recorder {
   constructor({ element, props, server, upload, watch }) {
-    Object.assign(this, { props, server });
+    this.props = props;
     this.uploads = new Uploads(upload, connection);
     this.clips = new Clips(props.most_merged);
-    this.requests = new TaskQueue(AT_ONCE);
+    this.server = new ClipServer(server, this.uploads, this.clips, (errors) => this.uploadedAgain(errors));
     this.taking = null; // { microphone, countdown, recording, meter, instead } while the microphone is open
     this.unsent = []; // recordings that the server has refused: { file, more }, as for `take`
     this.pending = Promise.resolve(); // files are added one after the other
-    this.keeping = null; // a promise while `keepFiles` runs
     this.scriptAt = 0;
     this.sentValue = "null"; // the value last sent to the server
     this.view = new RecorderView(element, this);
-    const codecPreview = server.preview_codec
-      ? new CodecPreview((clip) => this.ask("preview_codec", clip.value), () => this.trim.update(), (text) => this.refuse(text))
+    const codecPreview = this.server.has("preview_codec")
+      ? new CodecPreview((clip) => this.server.ask("preview_codec", clip.value), () => this.trim.update(), (text) => this.refuse(text))
       : null;
     const choosePart = (clip, start) => this.choosePart(clip, start);
     this.trim = new TrimView(element, { changed: () => this.publish(), choosePart, codecPreview });
@@ -52,8 +50,8 @@ class Recorder {
     document.addEventListener("reprise:back", ({ detail }) => this.recover(detail.anew));
     document.addEventListener("reprise:saved", ({ detail }) => this.clearSaved(detail.paths));
     document.addEventListener("reprise:forgotten", () => this.removeAll());
-    setInterval(() => this.keepFiles(), KEEP_EVERY);
-    window.addEventListener("pagehide", ({ persisted }) => persisted || this.discardFiles());
+    setInterval(() => this.server.keepFiles(), KEEP_EVERY);
+    window.addEventListener("pagehide", ({ persisted }) => persisted || this.server.discardFiles());
     this.showScript();
     this.trouble = obstacle(window);
     this.invite();
@@ -222,26 +220,26 @@ class Recorder {
       return this.refuse(failure(error));
     }
     try {
-      const heard = await inspected(file, length, () => this.peaksOf(path));
+      const heard = await inspected(file, length, () => this.server.peaksOf(path));
       if (!this.clips.list.includes(instead)) { // removed meanwhile
         if (instead && more.cutFrom) return this.discard(path);
         instead = null;
       }
-      if (instead && instead !== more.before) this.forget(instead);
+      if (instead && instead !== more.before) this.server.forget(instead);
       instead?.cutFrom?.transcripts.set(instead.cutAt, instead.words);
       this.clips.add(new Clip({ file, path, name, ...more, ...heard }), instead);
       this.say(message, "ready");
       this.publish();
       return "";
     } catch (error) {
-      this.call("forget_clip", { path });
+      this.server.call("forget_clip", { path });
       return this.refuse(error.message);
     }
   }
 
   // Forgets an upload of which no clip is made.
   discard(path) {
-    this.call("forget_clip", { path });
+    this.server.call("forget_clip", { path });
     this.invite();
     return "";
   }
@@ -282,43 +280,15 @@ class Recorder {
     return this.pending;
   }
 
-  // ---- the server
-
-  // Calls a server function when its turn has come. Resolves to its answer, or to { problem }.
-  ask(name, value) {
-    return this.requests.run(() => this.askNow(name, value));
-  }
-
-  // The function is called again if the server had deleted the file of the clip that it is about.
-  async askNow(name, value) {
-    const answer = await this.call(name, value);
-    const clip = answer.problem && this.clips.all.find(({ path }) => path === value.path);
-    if (!clip) return answer;
-    await this.keepFiles();
-    return clip.path === value.path ? answer : this.call(name, { ...value, path: clip.path });
-  }
-
-  async call(name, value) {
-    try {
-      const answer = await this.server[name](value); // undefined if the connection is lost
-      return answer ?? { problem: words("connection.gone") };
-    } catch {
-      return { problem: words("clip.no_answer") };
-    }
-  }
-
-  // The server's { seconds, peaks } of a clip; nulls if the server does not offer them.
-  peaksOf(path) {
-    return this.server.clip_peaks ? this.ask("clip_peaks", { path }) : { seconds: null, peaks: null };
-  }
+  // ---- findings and transcripts
 
   // Has the server examine the chosen part of a clip, once per part.
   async examine(clip) {
     const { part, trim } = clip;
-    if (!this.server.examine_clip || clip.found?.part === part || clip.asked === part) return;
+    if (!this.server.has("examine_clip") || clip.found?.part === part || clip.asked === part) return;
     clip.asked = part;
     const whole = !trim || trim.whole;
-    const found = await this.ask("examine_clip", clip.value);
+    const found = await this.server.ask("examine_clip", clip.value);
     if (whole) clip.best ??= found.best ?? null;
     if (clip.part !== part) return this.examine(clip);
     clip.asked = null;
@@ -331,8 +301,8 @@ class Recorder {
 
   async checkWords(clip) {
     const { words: written, speechSeconds, part } = clip;
-    if (!this.server.check_words || speechSeconds === null || !written.trim()) return this.showFindings();
-    const { row = null } = await this.ask("check_words", { words: written, speech_seconds: speechSeconds });
+    if (!this.server.has("check_words") || speechSeconds === null || !written.trim()) return this.showFindings();
+    const { row = null } = await this.server.ask("check_words", { words: written, speech_seconds: speechSeconds });
     if (clip.words !== written || clip.part !== part) return;
     clip.wordsRow = row;
     this.showFindings();
@@ -344,7 +314,7 @@ class Recorder {
     const { part, words: before } = clip;
     clip.dictating = true;
     this.showFindings();
-    const { words: heard, problem } = await this.ask("write_words", clip.value);
+    const { words: heard, problem } = await this.server.ask("write_words", clip.value);
     clip.dictating = false;
     if (problem) {
       if (asked) this.refuse(problem);
@@ -366,7 +336,7 @@ class Recorder {
     this.trim.hush();
     this.say(words("clip.repairing"), "uploading");
     const { part: repaired } = clip;
-    const { wav, problem } = await this.ask("repair_clip", { ...clip.value, fix });
+    const { wav, problem } = await this.server.ask("repair_clip", { ...clip.value, fix });
     if (problem) return this.refuse(problem);
     if (clip.part !== repaired || !this.clips.list.includes(clip)) return this.invite(); // the part has changed, or the clip is gone
     const { name, recorded, words: written, wordsSpoken } = clip;
@@ -378,52 +348,22 @@ class Recorder {
   undo(clip) {
     const { before } = clip;
     before.words = clip.words;
-    this.forget(clip, { alone: true });
+    this.server.forget(clip, { alone: true });
     this.clips.add(before, clip);
     this.publish();
-  }
-
-  // Has the server delete a clip's file and, unless `alone`, those of the clips that it was repaired from.
-  forget(clip, { alone = false } = {}) {
-    if (!this.server.forget_clip) return;
-    this.call("forget_clip", { path: clip.path });
-    if (clip.before && !alone) this.forget(clip.before);
   }
 
   // Called when the server is back. anew: it is a new process, which has none of the files, so they are uploaded again.
   async recover(anew) {
     for (const clip of this.clips.list) if (clip.found?.problem) clip.found = null;
-    if (anew) await this.uploadAgain(this.clips.paths);
+    if (anew) await this.server.uploadAgain(this.clips.paths);
     else if (this.clips.list.length) this.publish();
   }
 
-  async uploadAgain(paths) {
-    if (!paths.length) return;
-    const errors = await this.clips.uploadAgain(paths, (file) => this.uploads.send(file));
+  // errors: of files that the server had deleted and does not take again.
+  uploadedAgain(errors) {
     if (errors.length) this.refuse(failure(errors[0]));
     this.publish();
-  }
-
-  // Tells the server that this page still needs its files, and uploads those again that it has deleted, because the page
-  // was asleep for hours or the server needed the room.
-  keepFiles() {
-    this.keeping ??= this.keepFilesNow().finally(() => (this.keeping = null));
-    return this.keeping;
-  }
-
-  async keepFilesNow() {
-    const { paths } = this.clips;
-    if (!paths.length || !this.server.keep_clips) return;
-    const { gone = [] } = await this.call("keep_clips", { paths });
-    await this.uploadAgain(gone);
-  }
-
-  // Has the server delete all files. Called when the page is closed and cannot be restored.
-  discardFiles() {
-    const { paths } = this.clips;
-    const headers = { "Content-Type": "application/json" };
-    const url = `${window.gradio_config?.root ?? ""}/gradio_api/upload`;
-    if (paths.length) fetch(url, { method: "DELETE", keepalive: true, headers, body: JSON.stringify(paths) }).catch(() => {});
   }
 
   // ---- the list
@@ -448,7 +388,7 @@ class Recorder {
   }
 
   remove(clip) {
-    this.forget(clip);
+    this.server.forget(clip);
     this.clips.remove(clip);
     if (!this.clips.list.length) this.invite();
     this.publish();
@@ -473,7 +413,7 @@ class Recorder {
 
   accept(value) {
     if (JSON.stringify(value ?? null) === this.sentValue) return; // it is our own value
-    this.clips.accept(value || null).forEach((clip) => this.forget(clip));
+    this.clips.accept(value || null).forEach((clip) => this.server.forget(clip));
     this.sentValue = JSON.stringify(this.clips.value());
     if (!this.clips.list.length) this.invite();
     this.show();
@@ -492,7 +432,7 @@ class Recorder {
     const { chosen } = this.clips;
     const findings = chosen ? remarks(chosen) : [];
     this.transcript.show(chosen, findings);
-    this.doctor.show(this.server.examine_clip ? chosen : null, findings);
+    this.doctor.show(this.server.has("examine_clip") ? chosen : null, findings);
   }
 }
 
@@ -505,7 +445,7 @@ export function mount(component) {
     },
     // Resolves to the clips, whose files the server has. Called before a voice is made of them.
     async ready() {
-      await recorder.keepFiles();
+      await recorder.server.keepFiles();
       return recorder.clips.value();
     },
   };
