@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from benchmarks import _report, targets
@@ -71,22 +72,19 @@ def _fused_on_gpu(results: Mapping[str, Result]) -> str:
     )
 
 
-def _qwen3_tts(found: Result) -> list[Table]:
-    return [Table(*table) for table in (qwen3_tts.views_table(found), *qwen3_tts.speed_tables(found))]
-
-
 @dataclass(frozen=True)
 class Section:
-    """Section of one benchmark: its module, result name, heading, description, and function from result to tables.
+    """Section of one benchmark: its module, result name, heading and description.
 
-    on_gpu, on_cpu: whether `make bench-gpu` and `make bench` run it. note: a last paragraph, from all results.
+    tables: of a result; by default the module's `table`. on_gpu, on_cpu: whether `make bench-gpu` and `make bench` run
+    it. note: a last paragraph, from all results.
     """
 
-    module: str
+    module: ModuleType
     name: str
     heading: str
     says: str
-    tables: Callable[[Result], list[Table]]
+    tables: Callable[[Result], list[Table]] | None = None
     on_gpu: bool = True
     on_cpu: bool = True
     note: Callable[[Mapping[str, Result]], str] = lambda _results: ""
@@ -94,118 +92,106 @@ class Section:
 
 SECTIONS = (
     Section(
-        "benchmarks.speed.reference_baseline",
+        reference_baseline,
         "reference_baseline",
         "Against a plain port",
         "A small, straightforward program on the same weights: it encodes its clip in each request, multiplies the "
         "whole vocabulary, attends to all positions, does not batch, and decodes every chunk from the start again.",
-        lambda found: [reference_baseline.table(found)],
     ),
     Section(
-        "benchmarks.speed.speaking",
+        speaking,
         "speaking",
         "Speaking",
         "One listener and a saved voice, timed from outside the engine.",
-        lambda found: [speaking.table(found)],
     ),
     Section(
-        "benchmarks.speed.first_audio",
+        first_audio,
         "first_audio",
         "First audio",
         "From the request to the first samples, by what is cached of the voice. Cold: the engine has just been loaded "
         "and the clip is new. A saved voice: its codes are stored, but it has not spoken since the model was loaded, "
         "and nothing has prepared it. A known voice: it has, and the keys and values of its prompt are cached.",
-        lambda found: [first_audio.table(found)],
     ),
     Section(
-        "benchmarks.speed.http_latency",
+        http_latency,
         "http_latency",
         "Over HTTP",
         "From the request to the first byte of `POST /v1/audio/speech`, against the first encoded bytes in process: "
         "the same sentence in the same voice, in turns. The client is a process of its own.",
-        http_latency.tables,
     ),
     Section(
-        "benchmarks.speed.page_latency",
+        page_latency,
         "page_latency",
         "In the browser",
         "From the click to the first sample that the browser plays: Reprise's player (events into an audio worklet) "
         "against Gradio's streaming, on the same stream.",
-        lambda found: [page_latency.table(found)],
         on_gpu=False,
     ),
     Section(
-        "benchmarks.speed.page_weight",
+        page_weight,
         "page_weight",
         "Opening the page",
         "What a first visit loads, compressed, and the times until something is seen, until Speak can be pressed and "
         "heard, and until the browser has become quiet (Time to Interactive), with an empty cache and with a full one.",
-        lambda found: [page_weight.table(found)],
         on_gpu=False,
     ),
     Section(
-        "benchmarks.speed.throughput",
+        throughput,
         "throughput",
         "Concurrent listeners",
         "Listeners who start at the same moment, each with its own text, against the same requests one by one.",
-        lambda found: [throughput.table(found)],
     ),
     Section(
-        "benchmarks.speed.floor",
+        floor,
         "floor",
         "Memory bandwidth bound",
         "Every frame reads the weights, so the measured bandwidth divided by the bytes of a frame bounds the frame "
         "rate of one listener. A small model fits in the cache and is limited by other factors.",
-        lambda found: [floor.table(found)],
     ),
     Section(
-        "benchmarks.speed.kernels",
+        kernels,
         "kernels",
         "Kernels of a frame on a GPU",
         "One listener's frame at S2-Pro's sizes, counted on meta tensors without a GPU: the plain frame, and the one "
         "with fused kernels that a GPU runs where they agree with the plain ones.",
-        lambda found: [kernels.table(found)],
         on_gpu=False,
         note=_fused_on_gpu,
     ),
     Section(
-        "benchmarks.speed.ready",
+        ready,
         "ready",
         "Starting",
         "A first start with empty caches of compiled kernels, and a second one with the first one's caches. An engine "
         "speaks as soon as it is loaded; it is ready when all graphs are captured.",
-        lambda found: [ready.table(found)],
     ),
     Section(
-        "benchmarks.memory.device",
+        device_memory,
         "device_memory",
         "Memory of a GPU",
         "Peaks of each stage, also within the memory of smaller cards.",
-        lambda found: [device_memory.table(found)],
         on_cpu=False,
     ),
     Section(
-        "benchmarks.memory.usage",
+        memory,
         "memory",
         "Memory",
         "The size of the engine's parts, and the memory of the process while loading and while speaking continuously.",
-        lambda found: [memory.table(found)],
     ),
     Section(
-        "benchmarks.memory.codec_views",
+        codec_views,
         "codec_views",
         "The codec's views",
         "Encoder and decoder are loaded separately, each with only the weights it uses.",
-        codec_views.tables,
+        tables=codec_views.tables,
         on_gpu=False,
     ),
     Section(
-        "benchmarks.speed.qwen3_tts",
+        qwen3_tts,
         "qwen3_tts",
         "Qwen3-TTS",
         "The views of its codec, each with only the weights that it uses. The same command measures frames against the "
         "public package `qwen-tts` on the same weights, in turn.",
-        _qwen3_tts,
+        tables=qwen3_tts.tables,
         on_gpu=False,
         on_cpu=False,  # it needs another Python
     ),
@@ -229,11 +215,11 @@ def _section(section: Section, results: Mapping[str, Result]) -> str:
     names = (section.name, *(f"{section.name}-{kind}" for kind in KINDS))
     if not section.on_cpu and not any(name in results for name in names):
         return ""
-    command = f"`python -m {section.module}`"
+    command = f"`python -m {section.module.__name__}`"
     parts = [f"## {section.heading}", f"{section.says} ({command})"]
     for name in names:
         if name in results:
-            parts += _result(results[name], section.tables)
+            parts += _result(results[name], section)
         elif name == section.name and section.on_cpu:
             parts.append("This has not been run yet.")
     if note := section.note(results):
@@ -241,9 +227,9 @@ def _section(section: Section, results: Mapping[str, Result]) -> str:
     return "\n\n".join(parts)
 
 
-def _result(found: Result, tables: Callable[[Result], list[Table]]) -> Iterator[str]:
+def _result(found: Result, section: Section) -> Iterator[str]:
     yield _report.describe(found["machine"])
-    for table in tables(found):
+    for table in section.tables(found) if section.tables else [section.module.table(found)]:
         yield f"**{table.title}**"
         yield table.markdown()
 

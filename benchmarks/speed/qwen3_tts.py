@@ -20,9 +20,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks._report import VIEW_COLUMNS, common_threads, print_table, save, torch_threads, view_rows
+from benchmarks._report import VIEW_COLUMNS, Cell, common_threads, save, torch_threads, view_rows
 from benchmarks.child_process import ROOT, run_module
 from benchmarks.memory.process import process_mib
+from benchmarks.speed._shared import Table
 
 if TYPE_CHECKING:  # the package's Python does not have the engine's dependencies
     from engine.models.quantization import Precision
@@ -236,8 +237,8 @@ def report(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         found["frames_per_second"][size] = [measure_speed(release, size, options) for _ in range(options.rounds)]
     rounds = [each for of_size in found["frames_per_second"].values() for each in of_size]
     found["threads"] = common_threads(count for each in rounds for count in each["threads"].values())
-    for table in (views_table(found), *speed_tables(found)):
-        print_table(*table, found["threads"])
+    for table in tables(found):
+        table.show(found["threads"])
     return found
 
 
@@ -266,21 +267,21 @@ def measure_speed(release: Path, size: str, options: argparse.Namespace) -> dict
     return {**{name: of["frames"] for name, of in found.items()}, "floor": ours["floor"], "threads": threads}
 
 
-def views_table(found: Mapping[str, Any]) -> tuple[str, list[str], list[list[Any]]]:
-    """Return title, columns and rows of the table of views."""
+def tables(found: Mapping[str, Any]) -> list[Table]:
+    """Return the tables that are printed and published: of the views, and of frames per second."""
     title = f"Qwen3-TTS's speech tokenizer, random weights; the file has {found['file_mib']:,.1f} MiB"
-    return title, VIEW_COLUMNS, view_rows(found["views"])
+    return [Table(title, VIEW_COLUMNS, view_rows(found["views"])), *speed_tables(found)]
 
 
-def speed_tables(found: Mapping[str, Any]) -> Iterator[tuple[str, list[str], list[list[Any]]]]:
-    """Yield title, columns and rows of the table of frames per second at each size."""
+def speed_tables(found: Mapping[str, Any]) -> Iterator[Table]:
+    """Yield the table of frames per second at each size."""
     for size, rounds in found["frames_per_second"].items():
         if not rounds:
             continue
         programs = [name for name in rounds[0] if ", " in name]
         ours = programs[-1]
         ratios = [(name, of) for of in programs[:2] for name in programs[2:] if name == ours or of == "package, bf16"]
-        rows = [
+        rows: list[list[Cell]] = [
             [
                 i + 1,
                 *(f"{each[name]:.2f}" for name in programs),
@@ -295,11 +296,8 @@ def speed_tables(found: Mapping[str, Any]) -> Iterator[tuple[str, list[str], lis
             f"Frames a second at the sizes of Qwen3-TTS-12Hz-{size}, random weights, one listener; real time is 12.5"
         )
         against = [f"{_precision(name)} by the package's {_precision(of)}" for name, of in ratios]
-        yield (
-            title,
-            ["round", *programs, *against, f"memory's floor, {_precision(ours)}", "share of it", "with sound"],
-            rows,
-        )
+        last = [f"memory's floor, {_precision(ours)}", "share of it", "with sound"]
+        yield Table(title, ["round", *programs, *against, *last], rows)
 
 
 def _precision(program: str) -> str:

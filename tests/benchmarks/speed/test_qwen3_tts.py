@@ -30,12 +30,12 @@ def test_speed_tables_have_ratios_and_share_of_floor() -> None:
     on_gpu = {"package, fp32": 1.0, "package, bf16": 2.0, "Reprise, bf16": 3.0}
     more = {"floor": 8.0, "spoken": 2.5}
     found: dict[str, Any] = {"frames_per_second": {"0.6B": [rates | more], "1.7B": [on_gpu | more]}}
-    (_, columns, rows), (title, fewer, others) = speed_tables(found)
-    assert columns[1:5] == list(rates)[:4]
-    assert rows == [[1, "1.00", "2.00", "3.00", "4.00", "× 4.00", "× 1.50", "× 2.00", "8.00", "50%", "2.50"]]
-    assert "1.7B" in title
-    assert len(fewer) == len(others[0])
-    assert others == [[1, "1.00", "2.00", "3.00", "× 3.00", "× 1.50", "8.00", "38%", "2.50"]]
+    first, second = speed_tables(found)
+    assert first.columns[1:5] == list(rates)[:4]
+    assert first.rows == [[1, "1.00", "2.00", "3.00", "4.00", "× 4.00", "× 1.50", "× 2.00", "8.00", "50%", "2.50"]]
+    assert "1.7B" in second.title
+    assert len(second.columns) == len(second.rows[0])
+    assert second.rows == [[1, "1.00", "2.00", "3.00", "× 3.00", "× 1.50", "8.00", "38%", "2.50"]]
 
 
 def test_the_package_must_be_given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
