@@ -63,7 +63,14 @@ def _s2_like(name: str, *, dim: int, heads: int, slow_layers: int, intermediate:
 
     def stack(**sizes: Any) -> TransformerConfig:
         return TransformerConfig(
-            **sizes, n_head=heads, n_local_heads=8, head_dim=128, dim=dim, intermediate_size=intermediate
+            **sizes,
+            n_head=heads,
+            n_local_heads=8,
+            head_dim=128,
+            dim=dim,
+            intermediate_size=intermediate,
+            rope_base=1e6,
+            norm_eps=1e-6,
         )
 
     dual_ar = DualARConfig(

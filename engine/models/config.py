@@ -25,6 +25,7 @@ _LARGEST_TABLE = 1 << 23  # maximum of positions times head_dim of the rotary ta
 class TransformerConfig:
     """Sizes of one decoder-only transformer. Widths in channels, `max_seq_len` in positions.
 
+    The defaults are those of Fish Audio's configuration classes: what is equal to them may be missing in a saved one.
     rounded_rope: whether the rotary table is rounded to bf16, as in S2.
     """
 
@@ -36,8 +37,8 @@ class TransformerConfig:
     dim: int
     intermediate_size: int
     max_seq_len: int
-    rope_base: float = 1e6
-    norm_eps: float = 1e-6
+    rope_base: float = 10_000.0
+    norm_eps: float = 1e-5
     tie_word_embeddings: bool = True
     attention_qkv_bias: bool = False
     attention_o_bias: bool = False

@@ -42,7 +42,8 @@ def bundled_config(vocab_size: int, semantic_start: int, semantic_size: int, num
         dim=256,
         intermediate_size=704,
         max_seq_len=4096,
-        rope_base=10000.0,
+        rope_base=10_000.0,
+        norm_eps=1e-6,
         attention_qk_norm=True,
     )
     fast = TransformerConfig(
@@ -54,7 +55,8 @@ def bundled_config(vocab_size: int, semantic_start: int, semantic_size: int, num
         dim=192,
         intermediate_size=512,
         max_seq_len=num_codebooks + 1,
-        rope_base=10000.0,
+        rope_base=10_000.0,
+        norm_eps=1e-6,
         tie_word_embeddings=False,
     )
     return DualARConfig(

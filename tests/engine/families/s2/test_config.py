@@ -47,6 +47,17 @@ def test_omni_layout_is_read(raw: dict[str, Any]) -> None:
     assert config.scaled_codebook_embeddings
 
 
+def test_settings_that_a_saved_configuration_leaves_out_are_those_of_its_class(raw: dict[str, Any]) -> None:
+    for section in ("text_config", "audio_decoder_config"):
+        for name in ("rope_base", "norm_eps", "attention_qkv_bias", "attention_o_bias"):
+            del raw[section][name]
+    config = parse_omni(raw)
+    for sizes in (config.slow, config.fast):
+        assert (sizes.rope_base, sizes.norm_eps) == (10_000, 1e-5)
+        assert not sizes.attention_qkv_bias
+        assert not sizes.attention_o_bias
+
+
 _PUBLISHED_LAYERS = {
     "attention_o_bias": False,
     "attention_qkv_bias": False,
