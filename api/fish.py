@@ -100,7 +100,7 @@ class ReferenceList(BaseModel):
 
 
 class ReferenceDone(BaseModel):
-    """An added or deleted reference."""
+    """An added or deleted reference. message: what may be wrong with an added one, or OK."""
 
     success: bool = True
     message: str = "OK"
@@ -215,7 +215,8 @@ async def add_reference(
     context, caller = context_of(request), caller_of(request)
     clip = await audio.read()
     make = partial(make_voice, context.app, id, clip, text, owner=caller.owner, consent=consent)
-    return ReferenceDone(reference_id=(await context.jobs.voices.run(caller, make)).name)
+    record, notes = await context.jobs.voices.run(caller, make)
+    return ReferenceDone(reference_id=record.name, message=" ".join(map(str, notes)) or "OK")
 
 
 @router.post(

@@ -40,6 +40,12 @@ class Voice(BaseModel):
     sample: bool
 
 
+class CreatedVoice(Voice):
+    """A new voice. notes: sentences about what in its clip or transcript may make it sound worse."""
+
+    notes: list[str]
+
+
 class VoiceNameEntry(BaseModel):
     """A voice, as in the lists of other servers."""
 
@@ -94,16 +100,17 @@ async def create_voice(
     ] = "",
     language: Annotated[str, Form(max_length=MAX_LANGUAGE)] = "",
     description: Annotated[str, Form(max_length=MAX_DESCRIPTION)] = "",
-) -> Voice:
+) -> CreatedVoice:
     """Create a voice from a clip. A name in use is an error: nothing is overwritten."""
     context, caller = context_of(request), caller_of(request)
     clip = await audio_sample.read()
     about = {"consent": consent, "language": language, "description": description}
     make = partial(make_voice, context.app, name, clip, ref_text, owner=caller.owner, **about)
     try:
-        return _voice(await context.jobs.voices.run(caller, make), context)
+        record, notes = await context.jobs.voices.run(caller, make)
     except TranscriptNeeded as error:
         raise InvalidInput(f"ref_text: {error}") from error
+    return CreatedVoice(**_voice(record, context).model_dump(), notes=list(map(str, notes)))
 
 
 @router.delete("/v1/audio/voices/{voice_id:name}", operation_id="delete_voice", responses=documented(403, 404))

@@ -65,6 +65,12 @@ class VoiceInfo(BaseModel):
     sample: bool
 
 
+class CreatedVoiceInfo(VoiceInfo):
+    """A new voice. notes: sentences about what in its clip or transcript may make it sound worse."""
+
+    notes: list[str]
+
+
 class Tools:
     """Tools for language models, executed for the caller of each request."""
 
@@ -140,14 +146,15 @@ class Tools:
         ] = "",
         language: Annotated[str, Field(max_length=MAX_LANGUAGE)] = "",
         description: Annotated[str, Field(max_length=MAX_DESCRIPTION)] = "",
-    ) -> VoiceInfo:
+    ) -> CreatedVoiceInfo:
         """Create and save a voice from a clip whose speaker has agreed. A name in use is an error."""
         app, caller = self._context.app, _caller(call)
         async with _tool_errors():
             sound = await run_in_threadpool(_clip, clip, local=_request(call) is None)
             about = {"consent": consent, "language": language, "description": description}
             make = partial(make_voice, app, name, sound, transcript, owner=caller.owner, **about)
-            return _voice_info(await self._context.jobs.voices.run(caller, make))
+            record, notes = await self._context.jobs.voices.run(caller, make)
+            return CreatedVoiceInfo(**_voice_info(record).model_dump(), notes=list(map(str, notes)))
 
 
 def create_mcp(context: ApiContext) -> MCPServer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import closing, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.errors import EngineFailed, InvalidInput, NameTaken, VoiceNotFound
 from engine.languages import language_tag, language_tags
@@ -15,6 +15,7 @@ from studio.voices.consents import given_consent
 from studio.voices.languages import clean_language
 
 if TYPE_CHECKING:
+    from engine.messages import UserMessage
     from storage import VoiceRecord
     from studio.context import AppContext
     from studio.engines.model_manager import ModelManager
@@ -55,6 +56,13 @@ SAMPLE_TEXTS = {
 }
 
 
+class SavedVoice(NamedTuple):
+    """A saved voice, and notes on its clip and transcript for the user."""
+
+    record: VoiceRecord
+    notes: tuple[UserMessage, ...]
+
+
 class TranscriptNeeded(InvalidInput):
     """The model needs the words of a clip, which were not given and could not be transcribed."""
 
@@ -86,7 +94,7 @@ def make_voice(
     consent: str,
     language: str = "",
     description: str = "",
-) -> VoiceRecord:
+) -> SavedVoice:
     """Create a voice from a clip and save it. Consent and name are checked first, since encoding takes longer.
 
     transcript: the words of the clip; if empty, faster-whisper transcribes the clip. Without that package or its
@@ -106,7 +114,7 @@ def make_voice(
     made = app.engine.encode_voice(
         cleaned, [(clip, transcript)], language=language, description=description, consent=agreed
     )
-    return app.storage.voices.add(made.voice, owner=owner, deletion_token=deletion_token)
+    return SavedVoice(app.storage.voices.add(made.voice, owner=owner, deletion_token=deletion_token), made.notes)
 
 
 def _transcribe(app: AppContext, clip: bytes, language: str) -> str:

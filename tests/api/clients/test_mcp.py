@@ -98,10 +98,11 @@ def test_client_lists_tools_and_speaks(server: Server, mode: str) -> None:
 @pytest.mark.usefixtures("short_turns")
 def test_voice_is_cloned_with_consent(server: Server) -> None:
     async def visit(client: Client) -> None:
-        asked = {"name": "Anna", "clip": CLIP_URL, "transcript": WORDS, "consent": "Anna Gray"}
+        asked = {"name": "Anna", "clip": CLIP_URL, "transcript": "The train.", "consent": "Anna Gray"}
         made = await client.call_tool("clone_voice", asked)
         assert not made.is_error, made
         assert made.structured_content
+        assert "too few words" in " ".join(made.structured_content["notes"])
         kept = server.storage.voices.get(made.structured_content["id"], owner="user:ann")
         assert kept.consent
         assert (kept.name, kept.consent.who) == ("Anna", "Anna Gray")
