@@ -22,15 +22,16 @@ def speaker_or_narrator(name: str | None, narrators: Iterable[str]) -> str | Non
 def initial_cast(speakers: Iterable[str | None], voices: Sequence[ListedVoice], picked: str) -> Cast:
     """Choose a voice for every speaker.
 
-    A speaker with the name of a voice gets that voice. The narrator gets the picked voice; without a narrator, the
-    first of the other speakers gets it. The other speakers get different voices as long as there are enough.
+    A speaker with the name of a voice gets that voice. The narrator gets the picked voice unless a speaker has it;
+    without a narrator, the first of the other speakers gets it. The others get different voices as long as there are
+    enough.
 
     speakers: those of all cards, with repetitions. voices: at least the picked one.
     """
     everyone = dict.fromkeys(speakers)
     called = {fold(voice.name): voice.id for voice in reversed(voices)}  # the first of those with the same name
     cast: Cast = {name: called[fold(name)] for name in everyone if name is not None and fold(name) in called}
-    if None in everyone:
+    if None in everyone and picked not in cast.values():
         cast[None] = picked
     ids = [picked, *(voice.id for voice in voices if voice.id != picked)]
     taken = set(cast.values())

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import regex
 
+from engine.text.tags import style_tag
 from storage.scripts.limits import MAX_SPEAKER
 
 # One to four words besides particles, as in "1st Man of the Guard"; capitalised where the writing system has capitals.
@@ -19,13 +20,14 @@ _NAME = (
     rf"(?:\ {_PARTICLES}[\p{{L}}\p{{N}}]{_WORD}){{0,3}}+"
 )
 _TIME = r"[\[(]\d{1,4}[/.:\-]\d[\d/.,:\-\ ]{0,24}(?:[AaPp][Mm])?[\])]"  # [10:32] of a chat
-_DIRECTION = r"\([^()\n]{1,80}\)|\[[^\[\]\n]{1,80}\]|（[^（）\n]{1,80}）"  # such as (aside); it is text
+_DIRECTION = r"\([^()\n]{1,80}\)|\[[^\[\]\n]{1,80}\]|（[^（）\n]{1,80}）"  # such as (aside)
 _LINE = regex.compile(
     rf"(?:{_TIME}\s*)?(?:(?P<name>{_NAME})\ ?(?:{_TIME}|(?P<direction>{_DIRECTION}))?\ ?[:：](?!//|\d)"
     rf"|(?:\[(?P<tag>{_NAME})\]|［(?P<tag>{_NAME})］|【(?P<tag>{_NAME})】)[:：]?(?!\())"
     r"\s*(?P<text>.*)",
     regex.DOTALL,
 )
+_EXTENSION = regex.compile(r"\((?:(?i:cont['’]d|cont\.?|continued|more)|\p{Lu}\.?\s?\p{Lu}?\.?|\d+)\)")  # (V.O.)
 # Of chapters and speeds, which belong to the speech after the name.
 _MARKS = regex.compile(r"\A(?:\[ *(?:chapter|speed) *:(?:[^\[\]\\\n]|\\.)*+\]\s*)++", regex.IGNORECASE)
 # A name before a speech in Japanese brackets, which particles ("母は「…」") and kinds of works ("小説「…」") are not.
@@ -159,7 +161,12 @@ def _match(line: str) -> tuple[str, str] | None:
     if len(speaker) > MAX_SPEAKER or (_STYLE.search(speaker) if tag else _SAYS.search(f"{speaker}:{text[:1]}")):
         return None
     space = "" if (direction or "").endswith("）") else " "
-    return speaker, f"{direction or ''}{space}{text}".strip()
+    return speaker, f"{direction_tag(direction or '')}{space}{text}".strip()
+
+
+def direction_tag(direction: str) -> str:
+    """Return a direction in brackets as a style tag, which is not read aloud; "" for `(CONT'D)` and the like."""
+    return "" if _EXTENSION.fullmatch(direction) else style_tag(direction[1:-1])
 
 
 def _quoted(line: str) -> "regex.Match[str] | None":

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import regex
 
+from studio.script.formats.dialogue import direction_tag
+
 _TITLE = r"(?:MRS?|MS|DR|ST|M|MME|MLLE|PROF|REV|CAPT|SGT|LT|COL|GEN|SR|SRA|FR|HR)\.\ "
 _WORD = r"\p{Lu}[\p{Lu}\p{M}'’\-]*+"
 _DASH = r"\.\s?[—–]"  # after names in French and Spanish plays: "ORGON, à part. — …", "Juan.— …"
@@ -26,7 +28,6 @@ _HEADING = regex.compile(
     r"|CAUTION|DANGER|IMPORTANT|NOTES?|TIPS?|WARNING|DIRECTIONS|INGREDIENTS|INSTRUCTIONS|METHODS?|PREPARATION"
     r"|CONCLUSIONS?|DISCUSSION|INTRODUCTION|RESULTS|SUMMARY"
 )
-_EXTENSION = regex.compile(r"\([\p{Lu}'’.\s]+\)")  # (CONT'D), (V.O.)
 
 
 class _Cue(NamedTuple):
@@ -64,13 +65,13 @@ def _rewritten(lines: Iterable[str], cues: Iterable[_Cue | None]) -> Iterator[st
     for line, cue in zip(lines, cues, strict=True):
         speaker = cue.name if cue else speaker if line else ""
         if cue is None:
-            line = f"{waiting} {line}".strip()
+            line = f"{direction_tag(waiting)} {line}".strip()
             yield f"{speaker}: {line}" if speaker and line.startswith("[") else line
             waiting = ""
         else:
             if waiting:
                 yield waiting
-            yield " ".join(filter(None, (f"{cue.name}:", cue.text and cue.direction, cue.text)))
+            yield " ".join(filter(None, (f"{cue.name}:", cue.text and direction_tag(cue.direction), cue.text)))
             waiting = "" if cue.text else cue.direction
 
 
@@ -83,6 +84,4 @@ def _cue(before: str, line: str, following: str) -> _Cue | None:
     if not found["text"] and (not following or (is_alone and before)):
         return None
     direction = f"({found['aside']})" if found["aside"] else (found["direction"] or "").strip()
-    if is_alone and _EXTENSION.fullmatch(direction):
-        direction = ""
     return _Cue(found["name"], direction, found["text"] or "")

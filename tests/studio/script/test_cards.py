@@ -175,10 +175,14 @@ def test_other_dialogue_styles() -> None:
         ("Ben", "Hi."),
         ("Anna", "Bye."),
     ]
-    directed = parse("KING (rising): Well?\nQUEEN [aside]: Ah.\n1st Lord: Sire!\nTom & Dick: Yes!\nMan of the Sea: Oh!")
+    directed = parse(
+        "KING (rising): Well?\nQUEEN [aside]: Ah.\nQUEEN (V.O.): Oh.\n"
+        "1st Lord: Sire!\nTom & Dick: Yes!\nMan of the Sea: Oh!"
+    )
     assert [(card.speaker, card.text) for card in directed.cards] == [
-        ("KING", "(rising) Well?"),
+        ("KING", "[rising] Well?"),
         ("QUEEN", "[aside] Ah."),
+        ("QUEEN", "Oh."),
         ("1st Lord", "Sire!"),
         ("Tom & Dick", "Yes!"),
         ("Man of the Sea", "Oh!"),
@@ -201,12 +205,12 @@ def test_other_dialogue_styles() -> None:
                 ("太郎", "「おはよう。"),
                 ("太郎", "寒いね」"),
                 (None, "太郎は笑った。"),
-                ("花子", "（笑）「うん」「ほんと？」"),
+                ("花子", "[笑]「うん」「ほんと？」"),
                 ("太郎", "『行こう。』"),
                 (None, "駅。"),
             ],
         ),
-        ("小明（笑）：你好！\n小红：你好。", [("小明", "（笑）你好！"), ("小红", "你好。")]),
+        ("小明（笑）：你好！\n小红：你好。", [("小明", "[笑]你好！"), ("小红", "你好。")]),
         (
             "问：你好吗？\n答：好。\n问：走？\n答：走。",
             [("问", "你好吗？"), ("答", "好。"), ("问", "走？"), ("答", "走。")],

@@ -67,7 +67,7 @@ def test_names_on_lines_of_a_screenplay() -> None:
         ("BEN", "No. I forgot it."),
         (None, "INT. GARDEN - DAY"),
         ("ANNA", "Again?"),
-        ("BEN", "(nervous) Again."),
+        ("BEN", "[nervous] Again."),
     ]
 
 
@@ -75,7 +75,7 @@ def test_dashes_after_names_in_french_and_spanish_plays() -> None:
     play = "SCÈNE PREMIÈRE. ORGON.\n\nORGON, à part. — Oui ? — Non.\n\nÉlise. — Si.\n\nORGON.—¡Sí!\n\nÉlise.— No."
     assert spoken(play) == [
         (None, "SCÈNE PREMIÈRE. ORGON."),
-        ("ORGON", "(à part) Oui ? — Non."),
+        ("ORGON", "[à part] Oui ? — Non."),
         ("Élise", "Si."),
         ("ORGON", "¡Sí!"),
         ("Élise", "No."),

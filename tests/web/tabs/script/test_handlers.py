@@ -152,6 +152,7 @@ def test_lines_of_the_narrator_have_the_same_voice_as_unnamed_text(
         (["ben", "Anna", None, "ben"], "Zoe", {"ben": "Ben", "Anna": "Ann", None: "Zoe"}),
         (["Max", "Ben"], "Zoe", {"Max": "Zoe", "Ben": "Ben"}),
         (["Max", "Ben"], "Ben", {"Max": "Ann", "Ben": "Ben"}),
+        ([None, "Ben", "Max"], "Ben", {None: "Ann", "Ben": "Ben", "Max": "José"}),
         ([None, "Max", "Eva"], "Ben", {None: "Ben", "Max": "Ann", "Eva": "José"}),
         (["JOSE\u0301", "Max"], "José", {"JOSE\u0301": "José", "Max": "Ann"}),
         (
