@@ -5,6 +5,7 @@
 // the user changed the text while there was a notice above it.
 
 import { measured } from "./estimate.js";
+import { isForeign } from "./language.js";
 import { button, create, isShown } from "../ui/elements.js";
 import { lengthOf, secondsOf } from "../ui/format.js";
 import { draw } from "../ui/icons.js";
@@ -42,12 +43,14 @@ export function mount({ element, props, trigger, watch }) {
   const find = (selector) => element.querySelector(selector);
 
   let dropsTags = false; // whether the model leaves out style tags and all other words in square brackets
+  let onlyEnglish = true; // whether it speaks no other language
 
   function showFacts(text) {
     const { count, seconds } = measured(text);
     find(".rp-count").textContent = words("writing.count", { count, time: lengthOf(seconds, pageLanguage(), 0) });
     find(".rp-long").hidden = count <= props.long;
     find(".rp-unspoken").hidden = !dropsTags || !TAG.test(text);
+    find(".rp-foreign").hidden = !onlyEnglish || !isForeign(text);
   }
 
   // Tags are offered only if the model knows them.
@@ -111,6 +114,7 @@ export function mount({ element, props, trigger, watch }) {
 
   function show({ tags, english, demo }) {
     dropsTags = tags === false;
+    onlyEnglish = english;
     showTags(tags);
     showExamples(english, demo);
     document.documentElement.toggleAttribute("data-rp-english", english); // for examples on other tabs

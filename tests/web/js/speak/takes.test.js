@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import { english } from "../helpers.js";
 import { speakingTime, measured } from "../../../../web/static/speak/estimate.js";
+import { isForeign } from "../../../../web/static/speak/language.js";
 import { LinkRefresh, LINKS_LAST } from "../../../../web/static/speak/link_refresh.js";
 import { MAX_TAKES, TakeList } from "../../../../web/static/speak/takes/take_list.js";
 import { factsOf, paceOf } from "../../../../web/static/speak/takes/take_row.js";
@@ -164,4 +165,25 @@ test("the shown estimate is rounded", () => {
   assert.equal(measured("Hello there.").seconds, 2);
   assert.equal(measured("Hello there. ".repeat(20)).seconds % 5, 0);
   assert.equal(measured("Hello there. ".repeat(100)).seconds, 120);
+});
+
+test("texts in other languages are told from English ones", () => {
+  const foreign = [
+    "Guten Morgen, wie geht es Ihnen heute?",
+    "La pluie a cessé et les premiers oiseaux chantent de nouveau.",
+    "Ha dejado de llover y los primeros pájaros vuelven a cantar.",
+    "Ha smesso di piovere e i primi uccelli sono tornati a cantare.",
+    "A chuva parou e os primeiros pássaros voltaram a cantar.",
+    "De regen is opgehouden en het is nog niet laat.",
+  ];
+  assert.deepEqual(foreign.map(isForeign), foreign.map(() => true));
+  const own = [
+    "",
+    "Hello.",
+    "The die is cast, on a day in May, as Juan de la Cruz said in a café.",
+    "She read “la vie est belle” to us, and we laughed at it.",
+    "Two naïve fiancés.",
+    "3 x 4 = 12",
+  ];
+  assert.deepEqual(own.map(isForeign), own.map(() => false));
 });

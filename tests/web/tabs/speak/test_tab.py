@@ -351,6 +351,10 @@ def fill_in_and_speak(page: Page, engine: FakeEngine, adam: VoiceRecord, ben: Vo
     expect(unspoken).to_be_visible()
     field.fill("He left. [Pause: 1] The king [stayed](https://example.com).")
     expect(unspoken).to_be_hidden()
+    foreign = page.get_by_text("This model speaks English only")
+    expect(foreign).to_be_hidden()
+    field.fill("Guten Morgen, wie geht es Ihnen heute?")
+    expect(foreign).to_be_visible()
     text = "Half of this text is a guess, and the other half is not. " * 3
     field.fill(text)
     pick(page, "Ben (sample)")
