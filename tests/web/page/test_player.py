@@ -94,6 +94,13 @@ def build(_folder: str) -> None:
             speak, [stage], stage,
             js="() => [window.reprisePlayer.begin()]", preprocess=False, show_progress="hidden",
         )  # fmt: skip
+    given_up = gr.Button("Give up").click(
+        quick_messages, [stage], stage,
+        js="() => { const ticket = window.reprisePlayer.begin(); window.reprisePlayer.stop(); return [ticket]; }",
+        preprocess=False, show_progress="hidden",
+    )  # fmt: skip
+    stage.stop_speech(None, js="() => { window.stops = (window.stops ?? 0) + 1; }", trigger_mode="multiple")
+    given_up.then(None, js="() => { window.stopsAtTheEnd = window.stops; }")
 
 
 @pytest.fixture(scope="module")
@@ -440,6 +447,9 @@ def test_failed_take_restores_the_previous_one(page: Page) -> None:
         page.evaluate("window.reprisePlayer.clearMessage()")
         expect(status).to_have_text("Speaking.")
         expect(first).to_contain_text("ms after the click")
+    page.get_by_role("button", name="Give up").click()
+    page.wait_for_function("window.stopsAtTheEnd", polling=50)
+    assert page.evaluate("window.stopsAtTheEnd") == 1, "the server is asked once to end a take that was given up"
     page.locator(".rp-play").click()
     until(page, "player.playing === 'take-1' && stats.position > 1.1 * 22050")
     page.evaluate("window.reprisePlayer.begin(), window.reprisePlayer.forget('take-1'), window.reprisePlayer.stop()")

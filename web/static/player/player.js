@@ -36,6 +36,7 @@ class Player {
     this.view = new PlayerView(element, this);
     this.event = new SpeechEvent();
     this.activities = new Map(); // stop functions of other activities, by name
+    this.ended = null; // the ticket of the last take that was given up and then ended
     this.wishes = 0; // counts requests to play a take of the list
     this.before = null; // the sound loaded before the current take, until the take has sound: { sound, place }
     this.reset();
@@ -207,7 +208,7 @@ class Player {
     if (message?.links) this.links.arrived(message);
     if (!message?.ticket) return;
     if (message.ticket !== this.ticket) {
-      if (message.kind !== "end") this.trigger("stop_speech", { ticket: message.ticket }); // it was given up before the server knew it
+      if (message.kind !== "end") this.end(message.ticket);
       return;
     }
     if (message.number < this.nextMessage) return; // Gradio sends the last one again when the event is done
@@ -217,6 +218,12 @@ class Player {
     else if (message.kind === "wait") this.say(this.status, "waiting");
     else if (message.kind === "chunk") this.addChunk(message);
     else this.finish(message);
+  }
+
+  // Asks the server once to end a take that was given up before the server knew it.
+  end(ticket) {
+    if (ticket !== this.ended) this.trigger("stop_speech", { ticket });
+    this.ended = ticket;
   }
 
   start({ rate, expected, facts, take = null }) {
