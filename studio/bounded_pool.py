@@ -51,12 +51,18 @@ class BoundedPool:
                     job.add_done_callback(partial(_pass_on, unclaimed))
                 raise
 
-    async def steps(self, visitor: str, work: Generator[T, None, None]) -> AsyncIterator[T]:
-        """Yield the values of a generator, each computed on a thread. They must not be None. Raises as `run`."""
+    async def steps(self, visitor: str, work: Generator[T, None, T | None]) -> AsyncIterator[T]:
+        """Yield the values of a generator, each computed on a thread, and the one that it returns. Raises as `run`.
+
+        After the returned value, the end does not wait for a thread. None of the values may be None.
+        """
         with self._place(visitor):
             try:
-                while (step := await asyncio.wrap_future(self._submit(partial(next, work, None)))) is not None:
-                    yield step
+                over = False
+                while not over:
+                    step, over = await asyncio.wrap_future(self._submit(partial(_advance, work)))
+                    if step is not None:
+                        yield step
             finally:
                 with suppress(ValueError):  # cancelled during a step: the generator is still running
                     work.close()
@@ -77,6 +83,14 @@ class BoundedPool:
             self._inside[visitor] -= 1
             if not self._inside[visitor]:
                 del self._inside[visitor]
+
+
+def _advance(work: Generator[T, None, T | None]) -> tuple[T | None, bool]:
+    """Return a generator's next value, or the one that it returns, and whether it has ended."""
+    try:
+        return next(work), False
+    except StopIteration as end:
+        return end.value, True
 
 
 def _pass_on(unclaimed: Callable[[T], object], job: Future[T]) -> None:

@@ -130,3 +130,27 @@ def test_steps_run_in_order_and_close_the_generator() -> None:
 
     run(main)
     assert closed == ["all", "left", "next"]
+
+
+def test_the_end_of_steps_and_the_value_that_they_return_do_not_wait_for_others() -> None:
+    other = Work()
+
+    def work() -> Generator[str, None, str]:
+        yield "first"
+        return "last"
+
+    async def main() -> None:
+        pool = BoundedPool(1, 2, 2, Full)
+        steps = pool.steps("ann", work())
+        assert await anext(steps) == "first"
+        async with anyio.create_task_group() as group:
+            last = asyncio.ensure_future(anext(steps))  # type: ignore[arg-type]
+            await anyio.wait_all_tasks_blocked()
+            group.start_soon(pool.run, "ben", other)
+            assert await last == "last"
+            with pytest.raises(StopAsyncIteration), anyio.fail_after(30):
+                await anext(steps)
+            assert not other.done
+            other.go.set()
+
+    run(main)

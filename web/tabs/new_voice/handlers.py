@@ -184,9 +184,12 @@ class NewVoiceHandlers:
         changed: Any,
         token: Any,
         request: gr.Request,
-    ) -> Generator[Updates, None, None]:
+    ) -> Generator[Updates, None, Updates]:
         """Outputs: notice, empty when the voice is saved; consent checkbox; Speak's voice picker and notice; tab to
-        show; change broadcast. The browser clears the clips and texts that it has sent (sent_form.js)."""
+        show; change broadcast. The browser clears the clips and texts that it has sent (sent_form.js).
+
+        The last outputs are returned, so that the event ends with them.
+        """
         context, texts = self._context, self._context.texts(request)
         try:
             yield steps_html("preparing", texts), *UNCHANGED
@@ -207,13 +210,12 @@ class NewVoiceHandlers:
             for clip in form.clips:
                 delete_upload(clip.path)  # storage has its own copy
         except Exception as error:
-            yield _failure(error, texts), *UNCHANGED
-            return
-        yield self._saved(record, form.owner, self._saved_message(record, left_out, notes, texts), texts)
+            return _failure(error, texts), *UNCHANGED
+        return self._saved(record, form.owner, self._saved_message(record, left_out, notes, texts), texts)
 
     def describe_steps(
         self, name: Any, description: Any, language: Any, token: Any, request: gr.Request
-    ) -> Generator[Updates, None, None]:
+    ) -> Generator[Updates, None, Updates]:
         """As `save_steps`, for a voice created from a description: the model speaks a sample of it."""
         context, texts = self._context, self._context.texts(request)
         try:
@@ -222,8 +224,7 @@ class NewVoiceHandlers:
             form = self._check_description(name, description, language, owner.key, texts)
             digest = form_digest(form)
             if record := self._saved_before(form.name, digest, owner.key):
-                yield self._saved(record, owner.key, self._saved_message(record, (), (), texts), texts)
-                return
+                return self._saved(record, owner.key, self._saved_message(record, (), (), texts), texts)
             yield steps_html("speaking", texts, DESCRIBED_STEPS), *UNCHANGED
             spoken = sample_language(context.engine, form.language or texts.language)
             with context.budgets.reserve_take(owner, speaking_time(SAMPLE_TEXTS[spoken]), texts) as reservation:
@@ -241,9 +242,8 @@ class NewVoiceHandlers:
             )
             self._saved_forms.add(record.id, digest)
         except Exception as error:
-            yield _failure(error, texts), *UNCHANGED
-            return
-        yield self._saved(record, owner.key, self._saved_message(record, (), (), texts), texts)
+            return _failure(error, texts), *UNCHANGED
+        return self._saved(record, owner.key, self._saved_message(record, (), (), texts), texts)
 
     def _saved(self, record: VoiceRecord, owner: str, message: str, texts: Texts) -> Updates:
         """Return the outputs of `save_steps` after the voice is saved."""

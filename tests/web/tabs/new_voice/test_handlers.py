@@ -1,5 +1,6 @@
 """Handlers of the New voice tab: the form, the saved voice and the messages."""
 
+from collections.abc import Generator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +28,7 @@ from web.context import WebContext
 from web.limits.budgets import Budgets, Limits
 from web.limits.worker_pool import WorkerPool
 from web.tabs.library.handlers import LibraryHandlers
-from web.tabs.new_voice.handlers import NewVoiceHandlers, consent_sentence, consenting_speaker
+from web.tabs.new_voice.handlers import NewVoiceHandlers, Updates, consent_sentence, consenting_speaker
 from web.tabs.new_voice.views import DESCRIBED_STEPS, STEPS, steps_html
 from web.ui.i18n import Translations
 
@@ -64,9 +65,18 @@ def store_clip(context: WebContext, file: Path, **more: Any) -> dict[str, Any]:
     return {**clip, **more}
 
 
+def steps_of(saving: Generator[Updates, None, Updates]) -> list[Updates]:
+    """Return all outputs, also the last ones, which a generator returns."""
+
+    def whole() -> Generator[Updates, None, None]:
+        yield (yield from saving)
+
+    return list(whole())
+
+
 def save(events: NewVoiceHandlers, *clips: dict[str, Any], request: Any = None, **changes: Any) -> tuple[Any, ...]:
     value = {"chosen": 0, "clips": list(clips)} if clips else None
-    updates = list(events.save_steps(value, **{**FORM, **changes}, token=None, request=request))
+    updates = steps_of(events.save_steps(value, **{**FORM, **changes}, token=None, request=request))
     assert len({len(each) for each in updates}) == 1, "every step fills the same outputs"
     return updates[-1]
 
@@ -148,7 +158,7 @@ def test_described_voice_is_saved_with_a_sample(
 
 
 def test_each_step_is_shown(events: NewVoiceHandlers, clip: dict[str, Any]) -> None:
-    updates = list(events.save_steps({"clips": [clip]}, **FORM, token=None, request=None))  # type: ignore[arg-type]
+    updates = steps_of(events.save_steps({"clips": [clip]}, **FORM, token=None, request=None))  # type: ignore[arg-type]
     assert [each[0] for each in updates] == [*(steps_html(step, ENGLISH) for step in STEPS), ""]
     assert 'data-step="done"' in updates[1][0]
     assert 'role="status">Encoding the voice<' in updates[1][0]
@@ -172,7 +182,7 @@ def test_voice_in_progress_during_a_deletion_is_not_saved(
         begun = [next(saving), next(saving)]
     assert "data-step" in begun[-1][0]
     context.storage.delete_owner("local")
-    assert "deleted in the meantime" in list(saving)[-1][0]
+    assert "deleted in the meantime" in steps_of(saving)[-1][0]
     assert context.storage.voices.list() == []
 
 
@@ -183,7 +193,7 @@ def test_each_step_of_a_described_voice_is_shown_and_its_sample_charged(
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
     budgets = Budgets({"local": Limits(hourly=60)})
     object.__setattr__(context, "budgets", budgets)
-    updates = list(events.describe_steps("Ben", "A low voice.", "", None, None))  # type: ignore[arg-type]
+    updates = steps_of(events.describe_steps("Ben", "A low voice.", "", None, None))  # type: ignore[arg-type]
     assert [each[0] for each in updates] == [
         *(steps_html(step, ENGLISH, DESCRIBED_STEPS) for step in DESCRIBED_STEPS),
         "",
@@ -347,7 +357,7 @@ def test_form_that_is_sent_again_makes_no_second_voice(
     engine.capabilities = DESCRIBED
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
     for description, trouble in (("A low voice.", ""), ("A low voice.", ""), ("A high voice.", "already a voice")):
-        *_, last = events.describe_steps("Carla", description, "", None, None)  # type: ignore[arg-type]
+        *_, last = steps_of(events.describe_steps("Carla", description, "", None, None))  # type: ignore[arg-type]
         assert trouble in last[0]
         assert bool(trouble) == bool(last[0])
     assert len(library.list()) == 3
@@ -471,7 +481,7 @@ def test_missing_clips_and_clips_not_uploaded_are_rejected(
     for wrong in (3, "a\0b", [1]):
         assert "out of step" in save(events, {**clip, "path": wrong})[0]
     for value in ("text", {"path": str(secret)}, {"clips": "x"}):
-        *_, last = events.save_steps(value, **FORM, token=None, request=None)  # type: ignore[arg-type]
+        *_, last = steps_of(events.save_steps(value, **FORM, token=None, request=None))  # type: ignore[arg-type]
         assert "out of step" in last[0]
     assert secret.exists()
     assert library.list() == []
