@@ -144,6 +144,19 @@ def hold_response(page: Page, containing: str, asking: Callable[[], object], *, 
     page.unroute_all(behavior="wait")
 
 
+def refuse_event(page: Page, containing: str) -> None:
+    """Refuse the next event of the page whose request contains `containing`, as a busy server does."""
+
+    def refuse(route: Route) -> None:
+        if refused or containing not in (route.request.post_data or ""):
+            return route.fallback()
+        refused.append(route)
+        return route.fulfill(status=304)  # a browser would report statuses from 400 on as errors on the console
+
+    refused: list[Route] = []
+    page.route("**/gradio_api/run/**", refuse)
+
+
 def player(page: Page) -> dict[str, Any]:
     stats: dict[str, Any] = page.evaluate("window.reprisePlayer.stats")
     return stats

@@ -1,5 +1,5 @@
 // Shows a notice while the server is gone, and requests the page's contents again when it is back (event `back`). Shows
-// another one when the page has to be reloaded.
+// others when the server has refused an action, and when the page has to be reloaded.
 
 import { words } from "../ui/words.js";
 
@@ -9,8 +9,10 @@ export function mount({ element, trigger }) {
   const line = element.querySelector(".rp-notice");
   let timer = null;
 
-  function say(key, kind) {
+  // ms: how long it is shown.
+  function say(key, kind, ms = Infinity) {
     clearTimeout(timer);
+    if (ms < Infinity) timer = setTimeout(() => say("", kind), ms);
     line.hidden = !key;
     line.className = `rp-notice rp-${kind}`;
     line.textContent = key ? words(key) : "";
@@ -28,10 +30,10 @@ export function mount({ element, trigger }) {
   });
   document.addEventListener("reprise:back", () => {
     hush(false);
-    say("connection.back", "good");
-    timer = setTimeout(() => say("", "good"), SAID_FOR);
+    say("connection.back", "good", SAID_FOR);
     trigger("back");
   });
+  document.addEventListener("reprise:refused", () => say("connection.refused", "bad", 2 * SAID_FOR));
   document.addEventListener("reprise:useless", () => {
     hush(false);
     say("connection.reload", "bad");

@@ -36,9 +36,9 @@ const ended = () => new Response(ENDED, { headers: { "Content-Type": "text/event
 
 export class Transport {
   // fetch: the browser's. answers: a LatestAnswers. version: the page's. lost(): a request or its answer was lost.
-  // useless(): the server refuses the calls of this page. after(ms, done): a timer.
-  constructor({ fetch, answers, version, lost, useless, after = (ms, done) => setTimeout(done, ms) }) {
-    Object.assign(this, { browsers: fetch, answers, version, lost, useless, after });
+  // useless(): the server refuses the calls of this page. refused(): it has refused an action. after(ms, done): a timer.
+  constructor({ fetch, answers, version, lost, useless, refused, after = (ms, done) => setTimeout(done, ms) }) {
+    Object.assign(this, { browsers: fetch, answers, version, lost, useless, refused, after });
     this.joined = null; // the status with which the server answered the last event of the queue
     this.away = false; // whether the server is gone
     this.unanswered = new Set(); // an AbortController for each request
@@ -122,6 +122,7 @@ export class Transport {
       const response = await this.call(input, options);
       if (!response.ok) {
         this.answers.failed(request);
+        if (!request.shows && ![...NO_SERVER, ...USELESS].includes(response.status)) this.refused();
         return response;
       }
       const answer = await response.json();

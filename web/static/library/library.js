@@ -65,7 +65,7 @@ class Library {
     root.addEventListener("dragover", (event) => this.drag(event));
     root.addEventListener("drop", (event) => this.drop(event));
     document.addEventListener("reprise:tab", ({ detail }) => detail === "library" && this.trigger("relist"));
-    document.addEventListener("reprise:gone", () => this.open && this.busy(this.cards.get(this.open.id).node, false));
+    for (const name of ["gone", "refused"]) document.addEventListener(`reprise:${name}`, () => this.failed());
     for (const name of ["playing", "stopped"]) document.addEventListener(`reprise:${name}`, () => this.mark());
   }
 
@@ -124,6 +124,12 @@ class Library {
     }
     if (answer.replacement) this.replacements = withReplacement(this.replacements, answer.id, answer.replacement);
     this.next.answered(answer.id);
+  }
+
+  // Called when the server has refused an action, or is gone: a change can be saved again.
+  failed() {
+    this.picturing = false;
+    if (this.open) this.busy(this.cards.get(this.open.id).node, false);
   }
 
   complain(card, text) {

@@ -69,10 +69,10 @@ const body = (id) => ({ method: "POST", body: JSON.stringify({ fn_index: id, dat
 const refusing = () => Promise.reject(new TypeError("Failed to fetch"));
 
 function transport(fetch) {
-  const counts = { lost: 0, useless: 0 };
+  const counts = { lost: 0, useless: 0, refused: 0 };
   const count = (what) => () => (counts[what] += 1);
   const answers = new LatestAnswers(events);
-  const made = new Transport({ fetch, answers, version: "v1", lost: count("lost"), useless: count("useless") });
+  const made = new Transport({ fetch, answers, version: "v1", lost: count("lost"), useless: count("useless"), refused: count("refused") });
   return { counts, made };
 }
 
@@ -104,8 +104,9 @@ test("a gateway error counts as a lost server, a refusal does not", async () => 
   await made.send(JOIN, body(1));
   assert.equal(counts.lost, 2);
   status = 429;
+  assert.equal((await made.send(CALL, body(4))).status, 429);
   assert.equal((await made.send(CALL, body(1))).status, 429);
-  assert.deepEqual(counts, { lost: 2, useless: 0 });
+  assert.deepEqual(counts, { lost: 2, useless: 0, refused: 1 }, "of an action, not of what is only shown");
 });
 
 test("calls name the page's version; a refusal of the page makes it useless", async () => {
@@ -122,7 +123,7 @@ test("calls name the page's version; a refusal of the page makes it useless", as
   assert.ok(sent.every((headers) => headers.get("Content-Type") === "application/json"));
   assert.equal(counts.useless, 0);
   for (status of [409, 401]) for (const url of calls) assert.equal((await made.send(url, json)).status, status);
-  assert.deepEqual(counts, { lost: 0, useless: 6 });
+  assert.deepEqual(counts, { lost: 0, useless: 6, refused: 0 });
 });
 
 test("the reason of a refused event of the queue is told by its status", async () => {

@@ -16,7 +16,7 @@ from engine.voice import Voice
 from storage import Storage, VoiceLibrary
 from storage.repositories.voices.shared_voices import SampleVoice
 from tests.support.fake_engine import FakeEngine, Script, voice
-from tests.web.visiting import SIZE, downloaded, hold_response, open_tab, pick, picker, visit, wait_for
+from tests.web.visiting import SIZE, downloaded, hold_response, open_tab, pick, picker, refuse_event, visit, wait_for
 from web.uploads.files import MAX_UPLOAD_MB
 
 Serve = Callable[..., str]
@@ -96,6 +96,10 @@ def test_voices_are_edited_searched_played_used_and_in_sync_on_two_pages(
         expect(form.get_by_role("alert")).to_have_text("There is already a voice called “anna”.")
         expect(form.get_by_label("Tags")).to_have_value("warm, Story,story")
         form.get_by_label("Name").fill("Zoe")
+        refuse_event(page, "Zoe")
+        form.get_by_role("button", name="Save").click()
+        expect(page.locator("#rp-connection")).to_contain_text("The server refused a request of this page.")
+        expect(form.get_by_role("button", name="Save")).to_be_enabled()
         with (  # the list that is read next arrives before the answer
             hold_response(page, "Renamed to", lambda: form.get_by_label("Name").press("Enter")),
             page.expect_response(lambda answer: "/run/" in answer.url and '"Zoe"' in answer.text()),
