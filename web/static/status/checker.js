@@ -1,4 +1,4 @@
-// Accepts a dropped or chosen file, and shows the server's findings about its origin.
+// Accepts a dropped or chosen file, and shows the server's findings about its origin. Of several files, the last one counts.
 
 import { create } from "../ui/elements.js";
 import { words } from "../ui/words.js";
@@ -14,11 +14,15 @@ export function mount({ element, props, trigger, upload, watch }) {
 
   const say = (...children) => result.replaceChildren(...children);
 
+  let last = null; // the file that was chosen last
+
   async function check(file) {
     if (!file) return;
+    last = file;
     if (file.size > props.max_mb * MEGABYTE) return say(create("p", { text: words("library.too_large", { name: file.name, mb: props.max_mb }) }));
     say(create("p", { text: words("check.checking", { name: file.name }) }));
     const sent = await upload(file).catch(() => null);
+    if (file !== last) return;
     if (!sent) return say(create("p", { text: words("library.upload_failed", { name: file.name }) }));
     return trigger("check", { path: sent.path, name: file.name });
   }

@@ -24,7 +24,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     board = status_board()
     show(board.refresh, handlers.show_status, None, board)
     checker = file_checker()
-    listen(checker.check, FileCheckHandlers(context).check_file, shared.token, checker)
+    show(checker.check, FileCheckHandlers(context).check_file, shared.token, checker)
     if context.engine.models:
         _model_choice(context, shared, handlers, board)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, expect
+from playwright.sync_api import Browser, FilePayload, Page, Request, Route, expect
 
 from engine.audio.output.encode import encode_audio
 from engine.messages import UserMessage
@@ -15,7 +15,7 @@ from studio.provenance import provenance
 from studio.provenance.provenance import Provenance
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
 from tests.web import conftest
-from tests.web.visiting import open_tab, visit
+from tests.web.visiting import hold_response, open_tab, visit
 from tests.web.visitor import Visitor
 
 Serve = Callable[..., str]
@@ -72,14 +72,28 @@ def test_model_is_loaded_and_named_and_status_is_polled_while_open(
         file = encode_audio(
             buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE, "mp3", Provenance.from_take("large", anna, 7).tags()
         )
-        page.locator(".rp-checker input").set_input_files({"name": "it.mp3", "mimeType": "audio/mpeg", "buffer": file})
-        found = page.locator(".rp-check-result")
-        expect(found).to_contain_text("Made with Reprise")
+        found, field = page.locator(".rp-check-result"), page.locator(".rp-checker input")
+        text = FilePayload(name="x.txt", mimeType="text/plain", buffer=b"no")
+        found.evaluate("""(found) => {
+            window.found = "";
+            new MutationObserver(() => (window.found += found.textContent)).observe(found, { childList: true });
+        }""")
+        uploads: list[Route] = []
+        page.route("**/gradio_api/upload**", lambda route: route.continue_() if uploads else uploads.append(route))
+        field.set_input_files(text)  # others are chosen while this one is uploaded, and the next one checked
+        while not uploads:
+            page.wait_for_timeout(20)
+        with hold_response(page, "is not audio", lambda: field.set_input_files(text)):
+            field.set_input_files({"name": "it.mp3", "mimeType": "audio/mpeg", "buffer": file})
+            expect(found).to_contain_text("Made with Reprise")
+            with page.expect_response("**/gradio_api/upload**"):
+                uploads[0].continue_()
         expect(found.get_by_text("Voice: Anna.")).to_be_visible()
         other = encode_audio(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE, "wav")
-        page.locator(".rp-checker input").set_input_files({"name": "x.wav", "mimeType": "audio/wav", "buffer": other})
+        field.set_input_files({"name": "x.wav", "mimeType": "audio/wav", "buffer": other})
         expect(found).to_contain_text("No sign of Reprise")
-        page.locator(".rp-checker input").set_input_files({"name": "x.txt", "mimeType": "text/plain", "buffer": b"no"})
+        assert "is not audio" not in page.evaluate("window.found"), "a late answer about another file is dropped"
+        field.set_input_files(text)
         expect(found).to_contain_text("is not audio")
 
         status = called_function(polled.value)
