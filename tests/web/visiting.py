@@ -144,17 +144,25 @@ def hold_response(page: Page, containing: str, asking: Callable[[], object], *, 
     page.unroute_all(behavior="wait")
 
 
-def refuse_event(page: Page, containing: str) -> None:
-    """Refuse the next event of the page whose request contains `containing`, as a busy server does."""
+@contextmanager
+def refuse_event(page: Page, containing: str, asking: Callable[[], object]) -> Iterator[None]:
+    """Call `asking`, and refuse the first event whose request contains `containing` when the block ends."""
+    held: list[Route] = []
+    events = "**/gradio_api/run/**"
 
-    def refuse(route: Route) -> None:
-        if refused or containing not in (route.request.post_data or ""):
-            return route.fallback()
-        refused.append(route)
-        return route.fulfill(status=304)  # a browser would report statuses from 400 on as errors on the console
+    def hold(route: Route) -> None:
+        is_meant = not held and containing in (route.request.post_data or "")
+        held.append(route) if is_meant else route.fallback()
 
-    refused: list[Route] = []
-    page.route("**/gradio_api/run/**", refuse)
+    page.route(events, hold)
+    asking()
+    end = time.monotonic() + TIMEOUT / 1000
+    while not held:
+        assert time.monotonic() < end, f"no request contains {containing}"
+        page.wait_for_timeout(50)
+    yield
+    held[0].fulfill(status=304)  # a browser would report statuses from 400 on as errors on the console
+    page.unroute(events, hold)
 
 
 def player(page: Page) -> dict[str, Any]:

@@ -23,11 +23,15 @@ def listen(event: Any, fn: Any, inputs: Any, outputs: Any, *, queue: bool = Fals
     """
     # Unless told on which components progress is shown, the page copies all properties of each output of each event
     # that has run, whenever an event begins or ends.
-    return event(
-        fn, inputs, outputs,
-        queue=queue, concurrency_limit=None, api_visibility="private", preprocess=False,
-        show_progress="hidden", show_progress_on=(), **more,
-    )  # fmt: skip
+    more = {
+        "queue": queue, "concurrency_limit": None, "api_visibility": "private", "preprocess": False,
+        "show_progress": "hidden", "show_progress_on": (), **more,
+    }  # fmt: skip
+    listener = event(fn, inputs, outputs, **more)
+    if more.get("trigger_mode") == "always_last":
+        # If an event fails, Gradio drops the one that was waiting for its end.
+        listener.failure(fn, inputs, outputs, **more)
+    return listener
 
 
 # Read by static/connection/latest_answers.js.

@@ -96,8 +96,8 @@ def test_voices_are_edited_searched_played_used_and_in_sync_on_two_pages(
         expect(form.get_by_role("alert")).to_have_text("There is already a voice called “anna”.")
         expect(form.get_by_label("Tags")).to_have_value("warm, Story,story")
         form.get_by_label("Name").fill("Zoe")
-        refuse_event(page, "Zoe")
-        form.get_by_role("button", name="Save").click()
+        with refuse_event(page, "Zoe", form.get_by_role("button", name="Save").click):
+            expect(form.get_by_role("button", name="Save")).to_be_disabled()
         expect(page.locator("#rp-connection")).to_contain_text("The server refused a request of this page.")
         expect(form.get_by_role("button", name="Save")).to_be_enabled()
         with (  # the list that is read next arrives before the answer
