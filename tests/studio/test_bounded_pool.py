@@ -144,7 +144,7 @@ def test_the_end_of_steps_and_the_value_that_they_return_do_not_wait_for_others(
         steps = pool.steps("ann", work())
         assert await anext(steps) == "first"
         async with anyio.create_task_group() as group:
-            last = asyncio.ensure_future(anext(steps))  # type: ignore[arg-type]
+            last = asyncio.ensure_future(anext(steps))
             await anyio.wait_all_tasks_blocked()
             group.start_soon(pool.run, "ben", other)
             assert await last == "last"

@@ -3,15 +3,35 @@
 import re
 from functools import partial
 
-from playwright.sync_api import Browser, FilePayload, expect
+from playwright.sync_api import Browser, FilePayload, Request, Response, expect
 
 from storage import Storage, VoiceLibrary
 from storage.pronunciations import Pronunciation
 from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, Script
-from tests.support.waiting import until
 from tests.web.tabs.speak.test_tab import Serve
 from tests.web.visiting import finish_deletions, hold_response, picker, violations, visit, wait_for
+
+# Notes the mark of the first voice at each list that is shown, and counts the tasks after which the focus is nowhere.
+NOTE_MARKS = """() => {
+    const { port1, port2 } = new MessageChannel();
+    let begun = false;
+    Object.assign(window, { lost: 0, marks: [] });
+    const isMarked = () => document.querySelector(".rp-rail-star").getAttribute("aria-pressed") === "true";
+    document.addEventListener("reprise:coloured", () => window.marks.push(isMarked()));
+    port1.onmessage = () => {
+        begun ||= document.activeElement.matches(".rp-rail-star");
+        if (begun && document.activeElement === document.body) window.lost += 1;
+        if (!document.activeElement.matches("input")) setTimeout(() => port2.postMessage(null));
+    };
+    port2.postMessage(null);
+}"""
+
+
+def is_mark(message: Request | Response) -> bool:
+    """Return whether this is the event that marks a favourite, or its answer."""
+    request = message if isinstance(message, Request) else message.request
+    return '"marked"' in (request.post_data or "")
 
 
 def test_studio_works_with_the_keyboard(
@@ -30,18 +50,22 @@ def test_studio_works_with_the_keyboard(
         # Voices: a favourite comes first; another one is picked with the arrow keys.
         rail = page.locator(".rp-rail-list")
         expect(rail.locator("[data-picked]")).to_have_attribute("data-id", adam.id)
-        page.get_by_role("button", name="Favourite: Ben").press("Enter")
-        expect(rail.locator("li").first).to_have_attribute("data-id", ben.id)
         star = page.get_by_role("button", name="Favourite: Ben")
-        until(lambda: storage.favourites.ids() == {ben.id})
-        page.wait_for_timeout(300)  # for the answer
+        page.evaluate(NOTE_MARKS)
+        with page.expect_response(is_mark):
+            star.press("Enter")
+        expect(rail.locator("li").first).to_have_attribute("data-id", ben.id)
         for every in (False, True):  # the answers to two presses arrive in the other order, then in order
             with hold_response(page, '"favourite"', partial(star.press, "Enter"), every=every):
-                star.press("Enter")
-                page.wait_for_timeout(300)
-            page.wait_for_timeout(300)
+                waiting = page.expect_request(is_mark) if every else page.expect_response(is_mark)
+                with waiting:
+                    star.press("Enter")
             expect(star).to_have_attribute("aria-pressed", "true")
-            expect(star).to_be_focused()
+        page.wait_for_function("window.marks.length >= 4", polling=50)
+        assert page.evaluate("window.marks") == [True, True, False, True], "of all answers but the late one"
+        assert page.evaluate("window.lost") == 0, "the star keeps the focus"
+        expect(star).to_be_focused()
+        assert storage.favourites.ids() == {ben.id}
         page.get_by_role("searchbox", name="Find a voice").fill("scottish")
         expect(rail.locator("li")).to_have_count(1)
         page.get_by_role("searchbox", name="Find a voice").fill("")
