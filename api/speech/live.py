@@ -94,16 +94,16 @@ async def speak_live(socket: WebSocket) -> None:
     """Speak replies while they are being written."""
     await socket.accept()
     session = LiveSession(socket, context_of(socket), caller_of(socket))
-    try:
-        while await session.handle(await _message(socket, session)):
-            pass
-        await socket.close()
-    except TimeoutError:
-        await socket.close(1001, "The session was idle.")
-    except WebSocketDisconnect:
-        pass
-    finally:
-        await session.end()
+    code, reason = 1000, ""
+    with suppress(WebSocketDisconnect):
+        try:
+            while await session.handle(await _message(socket, session)):
+                pass
+        except TimeoutError:
+            code, reason = 1001, "The session was idle."
+        finally:  # first, since closing may wait for the client
+            await session.end()
+        await socket.close(code, reason)
 
 
 async def _message(socket: WebSocket, session: LiveSession) -> Any:

@@ -28,8 +28,12 @@ HEAD_SECONDS = 10.0  # from the connection's start or a request's first byte to 
 # Google's load balancers 600 s). One that is reused while the server closes it makes a proxy answer 502.
 IDLE_SECONDS = 630
 STALLED_SECONDS = 30.0  # without progress in sending a response
-UNSENT = 1 << 17  # bytes that the system holds for a client; by default megabytes, whose progress would not be seen
-PONG_SECONDS = 600.0  # a client that reads as fast as it plays reaches a ping after the audio before it, minutes later
+# Bytes that the system holds for a client; by default megabytes, whose progress would not be seen. It is seen when half
+# of them are gone: in 16 s at 16 kbit/s, the half of what throttled contracts have.
+UNSENT = 1 << 16
+# Of a WebSocket, for its pong and without progress in sending: a client that reads as fast as it plays reaches a ping
+# after the audio before it, minutes later.
+PONG_SECONDS = 600.0
 LAST_SECONDS = 2.0  # for open responses, once the server is stopped; Gradio waits five seconds for all of them
 MAX_HEAD = 32 << 10  # bytes of a request line and headers
 MAX_MESSAGE = 32 << 20  # bytes of a WebSocket's message, which may hold a clip, as a request's body may
@@ -63,14 +67,62 @@ def limit_connections(server: uvicorn.Server) -> None:
     _allow_files()
 
 
-class BoundedConnection(H11Protocol):
+class _ReaderLimit(asyncio.Protocol):
+    """Drops the connection of a client that reads nothing of what is sent. Closing would wait for it without end."""
+
+    transport: asyncio.Transport
+    loop: asyncio.AbstractEventLoop
+    _stalled: asyncio.TimerHandle | None = None
+
+    @property
+    def _patience(self) -> float:
+        """Seconds without progress."""
+        return STALLED_SECONDS
+
+    def pause_writing(self) -> None:
+        """Start the timeout for a client that does not read."""
+        super().pause_writing()
+        if self._stalled is None:
+            self._await_reader()
+
+    def resume_writing(self) -> None:
+        """Stop that timeout."""
+        super().resume_writing()
+        self._stop_waiting_for_reader()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop that timeout."""
+        self._stop_waiting_for_reader()
+        super().connection_lost(exc)
+
+    def drop(self) -> None:
+        """Close the connection at once."""
+        self.transport.abort()
+
+    def _await_reader(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        self._stalled = self.loop.call_later(self._patience, self._check_reader, unsent)
+
+    def _check_reader(self, unsent: int) -> None:
+        """Drop the connection if nothing was read since; a client that plays what it reads takes minutes."""
+        if self.transport.get_write_buffer_size() < unsent:
+            self._await_reader()
+        else:
+            self.drop()
+
+    def _stop_waiting_for_reader(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+
+class BoundedConnection(_ReaderLimit, H11Protocol):
     """One connection. Beyond the limits, the longest idle connection is dropped; if none is idle, the new one."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._waiting_since = 0.0
         self._head: asyncio.TimerHandle | None = None
-        self._stalled: asyncio.TimerHandle | None = None
 
     @property
     def idle(self) -> bool:
@@ -115,21 +167,9 @@ class BoundedConnection(H11Protocol):
         super().on_response_complete()
         self._waiting_since = self.loop.time()
 
-    def pause_writing(self) -> None:
-        """Start the timeout for a client that does not read."""
-        super().pause_writing()
-        if self._stalled is None:
-            self._await_reader()
-
-    def resume_writing(self) -> None:
-        """Stop that timeout."""
-        super().resume_writing()
-        self._stop_waiting_for_reader()
-
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timeouts."""
         self._stop_waiting_for_head()
-        self._stop_waiting_for_reader()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
@@ -137,10 +177,6 @@ class BoundedConnection(H11Protocol):
         an incomplete response knows that a part is missing."""
         super().shutdown()
         self.loop.call_later(LAST_SECONDS, self._refuse_or_drop)
-
-    def drop(self) -> None:
-        """Close the connection at once."""
-        self.transport.abort()
 
     def _refuse_or_drop(self) -> None:
         if self.idle or self.cycle.response_started or self.transport.is_closing():
@@ -160,31 +196,19 @@ class BoundedConnection(H11Protocol):
             self._head.cancel()
             self._head = None
 
-    def _await_reader(self) -> None:
-        unsent = self.transport.get_write_buffer_size()
-        self._stalled = self.loop.call_later(STALLED_SECONDS, self._check_reader, unsent)
-
-    def _check_reader(self, unsent: int) -> None:
-        """Drop the connection of a client that has read nothing since; one that plays what it reads takes minutes."""
-        if self.transport.get_write_buffer_size() < unsent:
-            self._await_reader()
-        else:
-            self.drop()
-
-    def _stop_waiting_for_reader(self) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-            self._stalled = None
-
     def _too_slow(self) -> None:
         self._head = None
         if self.idle:
             self.drop()
 
 
-class WebSocketConnection(WebSocketsSansIOProtocol):
+class WebSocketConnection(_ReaderLimit, WebSocketsSansIOProtocol):
     """One WebSocket. uvicorn takes the handshake of one that was refused with a response for incomplete, and logs that
     as an error."""
+
+    @property
+    def _patience(self) -> float:
+        return PONG_SECONDS
 
     async def send(self, message: Any) -> None:
         """Send a message; after a refusal the handshake is complete."""
@@ -198,7 +222,8 @@ def _peer_of(connection: asyncio.Protocol) -> str:
 
 
 def _limit_unsent(transport: asyncio.Transport) -> None:
-    """Limit the bytes that the system holds for a client, if it can."""
+    """Limit the bytes that the system holds for a client, if it can, and have any others call `pause_writing`."""
+    transport.set_write_buffer_limits(0)
     with contextlib.suppress(AttributeError, OSError):
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
 

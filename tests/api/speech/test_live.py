@@ -1,5 +1,6 @@
 """The WebSocket that speaks text while it is written, with the `websockets` client and the bundled model."""
 
+import asyncio
 import base64
 import json
 import logging
@@ -481,6 +482,26 @@ def test_session_outlives_the_header_timeout_and_ends_when_idle(
         session.socket.recv(30)
 
 
+def test_idle_session_ends_when_its_client_has_left(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing it fails; the server logs no error."""
+    monkeypatch.setattr(live, "IDLE_SECONDS", 0.0)
+    sent: list[str] = []
+
+    async def receive() -> dict[str, str]:
+        if not sent:
+            return {"type": "websocket.connect"}
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message["type"])
+        if message["type"] == "websocket.close":
+            raise OSError("The connection is closed.")
+
+    run(live.speak_live, WebSocket(_scope(server), receive, send))
+    assert sent == ["websocket.accept", "websocket.close"]
+
+
 def test_session_ends_when_an_answer_cannot_be_sent(server: Server) -> None:
     """Its client left without waiting for the answer; the server logs no error."""
     messages = [{"type": "websocket.connect"}, {"type": "websocket.receive", "text": '{"type": "session.config"}'}]
@@ -494,7 +515,12 @@ def test_session_ends_when_an_answer_cannot_be_sent(server: Server) -> None:
         if message["type"] == "websocket.send":
             raise OSError("The connection is closed.")
 
-    context = ApiContext.create(server.app)
-    scope = {"type": "websocket", "app": SimpleNamespace(state=SimpleNamespace(context=context))}
-    run(live.speak_live, WebSocket({**scope, "state": {CALLER: Caller("local")}}, receive, send))
+    run(live.speak_live, WebSocket(_scope(server), receive, send))
     assert sent == ["websocket.accept", "websocket.send"]
+
+
+def _scope(server: Server) -> dict[str, Any]:
+    """Return the scope of a local caller's web socket."""
+    context = ApiContext.create(server.app)
+    app = SimpleNamespace(state=SimpleNamespace(context=context))
+    return {"type": "websocket", "app": app, "state": {CALLER: Caller("local")}}

@@ -144,6 +144,56 @@ def test_client_may_read_as_slowly_as_it_plays(monkeypatch: pytest.MonkeyPatch) 
     assert dropped.is_set()
 
 
+async def _until_closed(server: uvicorn.Server) -> None:
+    async with asyncio.timeout(TIMEOUT):
+        while server.server_state.connections:
+            await asyncio.sleep(0.01)
+
+
+def _unsent(server: uvicorn.Server) -> int:
+    """Return the bytes that the only connection has not passed to the system."""
+    (connection,) = server.server_state.connections
+    return connection.transport.get_write_buffer_size()
+
+
+def test_unread_web_socket_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its application learns that the client is gone. Closing would wait for the client to read the rest."""
+    monkeypatch.setattr(connections, "PONG_SECONDS", 0.2)
+
+    async def leave_unread() -> None:
+        async def talk(web: WebSocket) -> None:
+            await web.accept()
+            while True:
+                await web.send_bytes(bytes(1 << 14))
+
+        async with (
+            running(Starlette(routes=[WebSocketRoute("/", talk)])) as (server, port),
+            connect(f"ws://127.0.0.1:{port}/", max_queue=1, ping_interval=None),
+        ):
+            await _until_closed(server)
+
+    run(leave_unread)
+
+
+def test_connection_with_an_unread_end_of_a_response_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The response is complete for the application, and too little is left to make it wait."""
+    monkeypatch.setattr(connections, "STALLED_SECONDS", 0.2)
+
+    async def leave_unread() -> None:
+        async def begun() -> AsyncIterator[bytes]:
+            while not _unsent(server):
+                yield bytes(1 << 14)
+
+        async with running(Starlette(routes=[Route("/", lambda _: StreamingResponse(begun()))])) as (server, port):
+            with connected(f"http://127.0.0.1:{port}", SO_RCVBUF=4096) as plain:
+                plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                while not server.server_state.connections:
+                    await asyncio.sleep(0)
+                await _until_closed(server)
+
+    run(leave_unread)
+
+
 def test_body_after_its_response_is_read_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A refused client may send the rest of its request, but nothing without end."""
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
