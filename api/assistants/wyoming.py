@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 WIDTH, CHANNELS = 2, 1  # bytes of a sample; mono
 MAX_EVENT = 1 << 20  # bytes of an event's data, and of its payload
+UNREAD_SECONDS = 600.0  # for an event to be read, as for a web socket: a client may play what it reads
 _NO_EVENT = (KeyError, AttributeError, TypeError, RecursionError)  # raised for JSON of another form
 _OURS = Attribution(name="Reprise", url="")
 
@@ -89,6 +90,7 @@ class WyomingHandler(AsyncEventHandler):
 
     def __init__(self, context: ApiContext, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         super().__init__(_EventReader(reader), writer)  # type: ignore[arg-type]
+        _notice_vanishing(writer)
         self._context, self._caller = context, Caller()
         self._voice: SynthesizeVoice | None = None  # of the text being written
         self._writing = False  # between synthesize-start and synthesize-stop
@@ -184,7 +186,13 @@ class WyomingHandler(AsyncEventHandler):
             await self._send(Error(detail.message, detail.code or detail.type))
 
     async def _send(self, message: Eventable) -> None:
-        await self.write_event(message.event())
+        """Send a message. Raises ConnectionError, also for a client that does not read."""
+        try:
+            async with asyncio.timeout(UNREAD_SECONDS):
+                await self.write_event(message.event())
+        except TimeoutError as error:
+            self.writer.transport.abort()  # closing would wait for the client, too
+            raise ConnectionAbortedError from error
 
     def _info(self) -> Info:
         tags = language_tags(self._context.app.engine.capabilities.languages)
@@ -270,6 +278,13 @@ async def _terminated() -> None:
     with suppress(NotImplementedError, RuntimeError, ValueError):  # on Windows; outside of the main thread
         loop.add_signal_handler(signal.SIGTERM, stop.set)
     await stop.wait()
+
+
+def _notice_vanishing(writer: asyncio.StreamWriter) -> None:
+    """Have the system end the connection of a client that has vanished without a word: the protocol has no keepalive
+    of the server."""
+    with suppress(AttributeError, OSError):  # standard output
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
 def _described(record: ListedVoice, tags: list[str]) -> TtsVoice:

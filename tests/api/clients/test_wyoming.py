@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import pytest
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
 from wyoming.client import AsyncTcpClient
 from wyoming.error import Error
-from wyoming.event import Event, Eventable, read_event, write_event
+from wyoming.event import Event, Eventable, async_write_event, read_event, write_event
 from wyoming.info import Describe, Info
 from wyoming.ping import Ping, Pong
 from wyoming.tts import (
@@ -26,14 +27,15 @@ from wyoming.tts import (
     SynthesizeVoice,
 )
 
-from api.assistants.wyoming import check_address, create_server, serve
+from api.assistants import wyoming
+from api.assistants.wyoming import WyomingHandler, check_address, create_server, serve
 from api.context import ApiContext
 from app import main
 from engine.errors import InvalidOption
 from tests.api.conftest import LONG, TEXT, Server
 from tests.support.looping import run
 from tests.support.ports import free_port
-from tests.support.waiting import until
+from tests.support.waiting import TIMEOUT, until
 
 CLARA = SynthesizeVoice(name="Clara")
 SHORT = pytest.mark.usefixtures("short_turns")
@@ -175,6 +177,36 @@ def test_disconnected_client_frees_its_slot(server: Server) -> None:
         await asyncio.to_thread(until, lambda: not server.busy())
 
     with_client(server, visit)
+
+
+def test_client_that_reads_nothing_is_dropped(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sending would wait for it without end. One that has vanished without a word is noticed by the system."""
+    handlers: list[WyomingHandler] = []
+    handle = WyomingHandler.handle_event
+
+    async def observed(handler: WyomingHandler, event: Event) -> bool:
+        handlers.append(handler)
+        return await handle(handler, event)
+
+    monkeypatch.setattr(WyomingHandler, "handle_event", observed)
+    monkeypatch.setattr(wyoming, "UNREAD_SECONDS", 0.2)
+
+    async def leave_unread() -> None:
+        async with wyoming_port(server) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)  # bytes that are read in advance
+            await async_write_event(Synthesize("Hi. [pause:60] " * 8 + "Bye.", CLARA).event(), writer)
+            while not handlers:
+                await asyncio.sleep(0.01)
+            sent = handlers[0].writer
+            assert sent.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            async with asyncio.timeout(TIMEOUT):
+                await sent.wait_closed()
+            with suppress(ConnectionError):
+                await reader.read()
+            writer.close()
+
+    run(leave_unread)
+    assert server.busy() == 0
 
 
 @pytest.mark.parametrize(
