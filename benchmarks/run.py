@@ -9,8 +9,8 @@ stop the others. A summary with the status of each step comes last; the exit sta
 one. Only the standard library is needed here, so that a package that a step lacks shows as the status of this step.
 
 On a machine that is rented for minutes, without a network, whose Python has the packages: besides those of PyTorch,
-Triton and pytest (with its plugin for timeouts), these steps need hypothesis, platformdirs, av, soundfile, silero-vad
-and, for weights in 8 bits, torchao.
+Triton and pytest, these steps need hypothesis, platformdirs, av, soundfile, silero-vad and, for weights in 8 bits,
+torchao.
 
     python3 -m benchmarks.random_release /dev/shm/s2
     python3 -m benchmarks.run --gpu --only floor throughput device_memory ready --release /dev/shm/s2 --out FOLDER

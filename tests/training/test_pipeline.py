@@ -48,8 +48,7 @@ from training.speech.sentences import FORTUNES, is_held_out
 from training.speech.speakers import SHARES, speakers
 from training.work import TrainingError
 
-# The first test runs the whole pipeline, which can exceed the usual timeout on a busy machine.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 
 def modification_times(folder: Path) -> dict[str, int]:
