@@ -18,7 +18,7 @@ OUT    ?= $(WORK)/packed
 $(shell test -e $(VENV)/bin/python || rm -f $(VENV)/.app $(VENV)/.dev $(VENV)/.lab $(VENV)/.clients)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-cluster check format attack bench bench-gpu bench-speaking bench-scale bench-codec bench-quality bench-precision data train pack train-recogniser samples pages upgrade clean
+.PHONY: help run test test-cluster check style format attack bench bench-gpu bench-speaking bench-scale bench-codec bench-quality bench-precision data train pack train-recogniser samples pages upgrade clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ help:  ## list the targets
 run: $(VENV)/.app  ## start the page (options: ARGS="--port 8000 --model …")
 	$(PYTHON) app.py $(ARGS)
 
-test: check  ## style, types, then every test that needs no GPU
+test: style  ## style, types, then every test that needs no GPU
 	@scripts/install-test-packages $(PYTHON)
 	@scripts/can-build $(PYTHON) && $(MAKE) --no-print-directory $(VENV)/.lab || \
 		echo "MISSING: pyworld, pocketsphinx, resemblyzer and speechmos; the tests of training and judging that need them will be skipped."
@@ -39,13 +39,15 @@ test: check  ## style, types, then every test that needs no GPU
 test-cluster: $(VENV)/.dev  ## the tests that start a Ray cluster on this machine, in a process of their own
 	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m cluster tests/studio/cluster $(ARGS)
 
-check: $(VENV)/.dev  ## style, types and import directions only
+check: style  ## style, types and import directions only
+	$(PYTHON) -m pytest -q tests/test_imports.py
+
+style: $(VENV)/.dev
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(VENV)/bin/oxlint web/static tests/web/js
 	$(VENV)/bin/hadolint Dockerfile
 	$(PYTHON) -m mypy -n auto
-	$(PYTHON) -m pytest -q tests/test_imports.py
 
 format: $(VENV)/.dev  ## rewrite the sources as `make check` wants them
 	$(PYTHON) -m ruff check --fix-only .
