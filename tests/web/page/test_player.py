@@ -493,9 +493,10 @@ def test_takes_play_and_compare_at_the_same_position(used_page: Page) -> None:
         window.fetch = fetch;
     }""")
     expect(page.locator(".rp-status")).to_have_text("Loading…")
-    page.locator(".rp-stop-all").click()
+    page.locator(".rp-stop-all").press("Enter")
     expect(page.locator(".rp-status")).not_to_have_text("Loading…")
     expect(page.locator(".rp-stop-all")).to_be_disabled()
+    expect(page.locator(".rp-play")).to_be_focused()
     events = page.evaluate("window.playerEvents.map(([name, id, reason]) => [name, id, reason ?? null])")
     assert events[:3] == [["playing", "a", None], ["stopped", "a", "replaced"], ["playing", "b", None]]
 

@@ -211,7 +211,7 @@ export class PlayerView {
     const { time, sound, area } = this;
     const total = sound?.seconds ?? 0;
     this.find(".rp-play").disabled = !sound?.length;
-    this.find(".rp-stop-all").disabled = !this.player.active;
+    this.allowStop(this.player.active);
     this.find(".rp-play").setAttribute("aria-label", words(playback.wanted && total ? "player.pause" : "player.play"));
     this.find(".rp-play").dataset.sounding = playback.wanted && total > 0;
     const [at, length] = [time, total].map(sound?.span < SHORT ? tenth : clock);
@@ -223,6 +223,13 @@ export class PlayerView {
     this.line.mark(sound, this.heard);
     this.wave.draw();
     this.system.place(this.position);
+  }
+
+  // A button that is disabled loses the focus: its neighbour takes it.
+  allowStop(active) {
+    const stop = this.find(".rp-stop-all");
+    if (!active && stop === document.activeElement) (this.find(".rp-play:enabled") ?? this.area).focus();
+    stop.disabled = !active;
   }
 
   paint(pen, width, height, colour) {
