@@ -47,11 +47,13 @@ PHONE, TABLET, LAPTOP, DESKTOP = (
 
 def reach_hidden_tab_by_keyboard(page: Page) -> None:
     open_tab(page, "Speak")
-    page.get_by_role("button", name="More tabs").press("Enter")
+    menu = page.get_by_role("button", name="More tabs")
+    menu.press("Enter")
     page.keyboard.press("Tab")
     expect(page.locator(".overflow-dropdown").get_by_role("button", name="Script", exact=True)).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("tab", name="Script", exact=True)).to_have_attribute("aria-selected", "true")
+    expect(menu).to_be_focused()
 
 
 def check_every_tab(page: Page) -> None:

@@ -1,5 +1,5 @@
 // Keyboard and screen reader support that Gradio's components lack: arrow keys between tabs, lists that close when they
-// lose the focus, the states of accordions, the name of a menu, and the focus of what an event shows.
+// lose the focus, the states of accordions, the name and the focus of a menu, and the focus of what an event shows.
 
 import { isShown } from "./elements.js";
 import { words } from "./words.js";
@@ -67,6 +67,12 @@ export async function focusWhenShown(id) {
   }
 }
 
+// The menu of the tabs that do not fit closes when one is chosen, and would take the focus with it: its button keeps it.
+function keepMenu({ target, isTrusted }) {
+  const menu = isTrusted && target.closest?.("#rp-tabs .overflow-dropdown")?.closest(".overflow-menu");
+  if (menu) setTimeout(() => menu.querySelector("button").focus());
+}
+
 // Gives the menu of the tabs that do not fit a name in the page's language, as soon as Gradio has made it. It stays.
 export function nameOverflow() {
   const name = () => {
@@ -82,5 +88,6 @@ export function nameOverflow() {
 export function listen() {
   document.addEventListener("keydown", press, { capture: true });
   document.addEventListener("focusout", leave);
+  document.addEventListener("click", keepMenu, { capture: true }); // before the menu closes
   for (const event of ["click", "focusin", "reprise:tab"]) document.addEventListener(event, () => setTimeout(describeAccordions));
 }
