@@ -2,6 +2,8 @@
 
 import socket
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from tests.support.ports import free_port
@@ -18,10 +20,10 @@ class Forwarder:
         self._ends: list[socket.socket] = []
         self._lock = threading.Lock()
 
-    def open(self, target: int) -> None:
-        """Accept connections and forward them to the port `target`."""
+    def open(self, target: int, delay: Callable[[], float] = lambda: 0.0) -> None:
+        """Accept connections and forward them to the port `target`. delay: the next delay of data, in seconds."""
         self._listener = socket.create_server(("127.0.0.1", self.port))
-        threading.Thread(target=self._accept, args=(self._listener, target), daemon=True).start()
+        threading.Thread(target=self._accept, args=(self._listener, target, delay), daemon=True).start()
 
     def close(self) -> None:
         """Refuse new connections and reset all others."""
@@ -39,7 +41,7 @@ class Forwarder:
                 end.close()
             self._ends.clear()
 
-    def _accept(self, listener: socket.socket, target: int) -> None:
+    def _accept(self, listener: socket.socket, target: int, delay: Callable[[], float]) -> None:
         with suppress(OSError):  # the listener is closed
             while True:
                 near, _ = listener.accept()
@@ -47,11 +49,12 @@ class Forwarder:
                 with self._lock:
                     self._ends += [near, far]
                 for source, sink in ((near, far), (far, near)):
-                    threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
+                    threading.Thread(target=_pump, args=(source, sink, delay), daemon=True).start()
 
 
-def _pump(source: socket.socket, sink: socket.socket) -> None:
+def _pump(source: socket.socket, sink: socket.socket, delay: Callable[[], float]) -> None:
     with suppress(OSError):
         while data := source.recv(1 << 16):
+            time.sleep(delay())
             sink.sendall(data)
         sink.shutdown(socket.SHUT_WR)

@@ -1,0 +1,1 @@
+"""Random use of the page in a browser, compared with a reload, the database and the engine."""

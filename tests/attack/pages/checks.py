@@ -1,0 +1,130 @@
+"""What a page shows, compared with what it shows when it is reloaded, and with the database."""
+
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any
+
+from playwright.sync_api import Page
+
+from engine.errors import TakeNotFound
+from storage import Storage
+from tests.attack.pages.actions import TABS
+from tests.attack.pages.visit import Visit
+from tests.web.visiting import finish_deletions
+from web.identity.owners import OwnerResolver
+from web.serve import SIGNING
+
+# A page that regains the focus is refreshed. Searches hide what is compared.
+TIDY = """() => {
+  dispatchEvent(new Event("focus"));
+  document.querySelector(".rp-stop-all").click();
+  document.querySelector("dialog[open]")?.close();
+  document.querySelector("[data-act=cancel]")?.click();
+  for (const field of document.querySelectorAll("input[type=search], #rp-history-search input")) {
+    field.value = "";
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+  const starred = document.querySelector("#rp-history-starred input");
+  if (starred?.checked) starred.click();
+  if (document.querySelector(".rp-clip[data-state=recording]")) document.querySelector(".rp-record").click();
+}"""
+SHOWN = """() => {
+  const all = (on) => [...document.querySelectorAll(on)];
+  const text = (node, on) => node.querySelector(on)?.textContent.trim() ?? "";
+  return {
+    voices: all('.rp-lib-cards[data-list=own] h4').map((node) => node.textContent.trim()).sort(),
+    favourites: all(".rp-rail-row:has(.rp-rail-star[aria-pressed=true])").map((node) => node.dataset.id).sort(),
+    history: all(".rp-entry").map((node) =>
+      [text(node, ".rp-entry-text"), node.querySelector(".rp-entry-star").ariaPressed]),
+    words: all(".rp-dictionary tbody tr").map((node) => [text(node, "button"), node.children[1].textContent]).sort(),
+    keep: document.querySelector("#rp-history-keep input")?.checked,
+    days: document.querySelector("#rp-history-days input")?.value,
+    scripts: document.querySelector(".rp-script-overview").hidden
+      ? null : all(".rp-script-title").map((node) => node.textContent).sort(),
+    cards: all(".rp-script-card-text").map((node) => node.value),
+    takes: all(".rp-take").map((node) => [text(node, ".rp-take-text"), node.querySelector(".rp-take-star").ariaPressed,
+      node.querySelector(".rp-take-facts").textContent.includes("stopped by you")]),
+    ids: JSON.parse(sessionStorage.getItem("reprise.takes") ?? "[]").map(({ id }) => id),
+    picked: document.querySelector("#rp-picker input").value,
+    text: document.querySelector("#rp-text textarea").value,
+  };
+}"""
+UNFOLD = "document.querySelector('#rp-history-kept .label-wrap:not(.open)')?.click()"
+CONTROLS = """() => [...document.querySelectorAll("button, input, select, textarea")]
+  .filter((node) => node.checkVisibility())
+  .map((node) => [node.ariaLabel || node.textContent.trim().slice(0, 40) || node.className,
+    node.disabled || node.ariaDisabled === "true"])"""
+
+
+OF_BROWSER = (
+    "scripts",
+    "cards",
+    "picked",
+)  # a reload shows the script and the voice that any page of the browser had last
+
+
+def differences(visit: Visit, page: Page, storage: Storage) -> Iterator[str]:
+    """Yield what is wrong with a page whose actions have ended. Reloads it."""
+    page.evaluate(TIDY)
+    visit.settle(page)
+    finish_deletions(page)
+    visit.settle(page)
+    shown, controls = _seen(visit, page)
+    visit.reload(page)
+    visit.settle(page)
+    again, others = _seen(visit, page)
+    yield from (
+        f"stays disabled: {name}" for name, disabled in controls.items() if disabled and not others.get(name, True)
+    )
+    for name, value in shown.items():
+        if name not in OF_BROWSER and value != again[name]:
+            yield f"{name}: {value}, after a reload {again[name]}"
+    yield from _against(storage, owner_of(page, storage), shown)
+
+
+def owner_of(page: Page, storage: Storage) -> str:
+    token = page.evaluate("localStorage.getItem('reprise.owner')")
+    return OwnerResolver("browser", storage.voices.secret(SIGNING)).resolve(None, token).key
+
+
+def _seen(visit: Visit, page: Page) -> tuple[dict[str, Any], dict[str, bool]]:
+    controls = dict[str, bool]()
+    for tab in TABS:
+        visit.open_tab(page, tab)
+        page.evaluate(UNFOLD)
+        controls |= {f"{tab}: {name}": disabled for name, disabled in page.evaluate(CONTROLS)}
+        if tab == "history":
+            shown = dict(page.evaluate(SHOWN))
+    return shown, controls
+
+
+def _against(storage: Storage, owner: str, shown: dict[str, Any]) -> Iterator[str]:
+    entries = storage.history.page(owner=owner, limit=max(1, len(shown["history"])))
+    stored: dict[str, Any] = {
+        "voices": sorted(voice.name for voice in storage.voices.list(owner=owner) if not voice.shared),
+        "favourites": sorted(storage.favourites.ids(owner=owner)),
+        "history": [[take.text.strip(), str(take.starred).lower()] for take in entries.records]
+        if entries.total
+        else [],
+        "words": sorted([entry.word, entry.spoken] for entry in storage.pronunciations.list(owner=owner)),
+        "keep": storage.history.settings(owner=owner).history,
+        "takes": [_stored(storage, owner, id) or take for id, take in zip_longest(shown["ids"], shown["takes"])],
+    }
+    scripts = storage.scripts.list(owner=owner)
+    if shown["scripts"] is None:
+        texts = [[card.text for card in storage.scripts.cards(script.id, owner=owner)] for script in scripts]
+        stored["cards"] = shown["cards"] if shown["cards"] in texts else texts
+    else:
+        stored["scripts"] = sorted(script.name for script in scripts)
+    for name, value in stored.items():
+        if value != shown[name]:
+            yield f"{name}: {shown[name]}, in the database {value}"
+
+
+def _stored(storage: Storage, owner: str, id: str) -> list[Any] | None:
+    """A take as the page shows it; None if it is only in memory, because the history is off."""
+    try:
+        take = storage.history.get(id, owner=owner)
+    except TakeNotFound:
+        return None
+    return [take.text.strip(), str(take.starred).lower(), take.stop_reason == "cancelled"]
