@@ -28,6 +28,8 @@ export function mount({ element, props, trigger, watch }) {
       row.node.remove();
       rows.delete(id);
     }
+    const added = entries.find(({ id }) => !rows.has(id));
+    const held = more === document.activeElement;
     entries.forEach((entry, place) => {
       const row = rows.get(entry.id) ?? new EntryRow(entry, trigger);
       rows.set(entry.id, row);
@@ -36,6 +38,7 @@ export function mount({ element, props, trigger, watch }) {
     });
     if (focused && !ids.has(focused.entry.id)) (after?.play ?? count).focus();
     tell(value, entries.length);
+    if (held && more.hidden) (rows.get(added?.id)?.play ?? count).focus();
   }
 
   // The row that takes the place of a removed one.

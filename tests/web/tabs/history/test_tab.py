@@ -84,9 +84,10 @@ def list_and_search(page: Page) -> None:
     expect(entries(page).first).to_contain_text("A take of today.")
     more, hint = page.get_by_role("button", name="Show more"), page.get_by_text("Search to find older ones")
     expect(hint).to_be_hidden()
-    more.click()
+    more.press("Enter")
     expect(entries(page)).to_have_count(22)
     expect(more).to_be_hidden()
+    expect(entries(page).nth(20).locator(".rp-entry-play")).to_be_focused()
     expect(hint).to_be_visible()
 
     search = page.get_by_label("Search", exact=True)
