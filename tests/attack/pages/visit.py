@@ -41,7 +41,7 @@ ACT = """([how, steps]) => {
   };
   return steps.map((step) => {
     const node = find(step);
-    if (!node) return null;
+    if (!node || (step.do === "type" && !node.matches("input, textarea"))) return null;
     const name = node.ariaLabel || node.textContent.trim().slice(0, 30) || node.name || node.localName;
     if (how === "place") return place(node) && [name, ...place(node)];
     if (how === "focus") node.focus();
