@@ -148,8 +148,13 @@ class LiveSession:
 
     @property
     def heard_until(self) -> float:
-        """Time (`time.monotonic`) when the sent audio will have been played; in the past if there is none."""
-        return self._reply.heard_until if self._reply is not None else 0.0
+        """Time (`time.monotonic`) when the sent audio will have been played; in the past if there is none.
+
+        Now while a reply waits for the engine.
+        """
+        if self._reply is None:
+            return 0.0
+        return max(self._reply.heard_until, time.monotonic() if self._reply.is_due else 0.0)
 
     async def handle(self, message: Any) -> bool:
         """Handle a message. Return False after the last one."""

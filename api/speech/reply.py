@@ -46,6 +46,11 @@ class Reply:
         """Whether everything, or an error, has been sent."""
         return self._task.done()
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the client waits for the server: all of the text has arrived, and not all of its speech is sent."""
+        return self._complete and not self.over
+
     def complete(self) -> None:
         """Note that the text is complete: `session.done` is sent even if the speech fails."""
         self._complete = True

@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +21,7 @@ from api.access import CALLER
 from api.context import ApiContext
 from api.speech import live
 from api.speech.reply import Reply
-from api.speech.stream import Part
+from api.speech.stream import EncodedSpeech, Part
 from storage.api_keys import NewKey
 from studio.access import Caller
 from studio.engines.speech_metrics import Usage
@@ -356,6 +356,26 @@ def test_session_is_not_idle_during_playback(server: Server, monkeypatch: pytest
         with pytest.raises(Exception, match="The session was idle"):
             session.socket.recv(30)
         assert time.monotonic() - asked > heard + 3.0
+
+
+def test_session_is_not_idle_while_its_reply_waits_for_the_engine(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "IDLE_SECONDS", 0.3)
+    parts, waits = EncodedSpeech.parts, 4 * 0.3
+
+    async def late(stream: EncodedSpeech) -> AsyncIterator[Part]:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(waits):
+                await asyncio.Event().wait()
+        async for part in parts(stream):
+            yield part
+
+    monkeypatch.setattr(EncodedSpeech, "parts", late)
+    with live_session(server) as session:
+        session.send("input.text", text="Yes.")
+        session.send("input.done")
+        assert session.next("session.done")["usage"]["seconds"] > 0
 
 
 @pytest.mark.parametrize(
