@@ -12,7 +12,7 @@ from tests.attack.pages.actions import TABS
 from tests.attack.pages.visit import Visit
 from tests.web.visiting import finish_deletions
 from web.identity.owners import OwnerResolver
-from web.serve import SIGNING
+from web.context import SIGNING
 
 # A page that regains the focus is refreshed. Searches hide what is compared.
 TIDY = """() => {
