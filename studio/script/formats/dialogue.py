@@ -27,7 +27,10 @@ _LINE = regex.compile(
     r"\s*(?P<text>.*)",
     regex.DOTALL,
 )
-_EXTENSION = regex.compile(r"\((?:(?i:cont['’]d|cont\.?|continued|more)|\p{Lu}\.?\s?\p{Lu}?\.?|\d+)\)")  # (V.O.)
+_EXTENSION = regex.compile(  # of a name: (V.O.), (CONT'D), (30)
+    r"(?i)(?:(?:cont['’]?d|cont|continued|more|off|v\.?\ ?o|o\.?\ ?[sc])\.?(?:[\ ,/]+|\Z))++|\d++"
+)
+_MARK = regex.compile(r"(?i)\s*+(?:chapter|speed|pause)\s*+:")
 # Of chapters and speeds, which belong to the speech after the name.
 _MARKS = regex.compile(r"\A(?:\[ *(?:chapter|speed) *:(?:[^\[\]\\\n]|\\.)*+\]\s*)++", regex.IGNORECASE)
 # A name before a speech in Japanese brackets, which particles ("母は「…」") and kinds of works ("小説「…」") are not.
@@ -130,7 +133,7 @@ def split_by_speaker(
         if found is None or found[0] not in known or (not found[1] and number == len(lines)):
             if is_over:
                 parts.append(SpeakerLines(None, []))
-            parts[-1].lines.append(line)
+            _append(parts[-1].lines, line)
             in_brackets = in_brackets and not is_over
         else:
             name, text = found[0], line[: len(line) - len(bare)] + found[1]
@@ -161,12 +164,26 @@ def _match(line: str) -> tuple[str, str] | None:
     if len(speaker) > MAX_SPEAKER or (_STYLE.search(speaker) if tag else _SAYS.search(f"{speaker}:{text[:1]}")):
         return None
     space = "" if (direction or "").endswith("）") else " "
-    return speaker, f"{direction_tag(direction or '')}{space}{text}".strip()
+    directed = direction_tag(direction or "") if text else direction or ""
+    return speaker, f"{directed}{space}{text}".strip()
 
 
 def direction_tag(direction: str) -> str:
-    """Return a direction in brackets as a style tag, which is not read aloud; "" for `(CONT'D)` and the like."""
-    return "" if _EXTENSION.fullmatch(direction) else style_tag(direction[1:-1])
+    """Return a direction in brackets as a style tag, which is not read aloud; "" for `(CONT'D)` and the like.
+
+    Marks, as in `[speed:2]`, stay; in round brackets they are none.
+    """
+    content = direction[1:-1].strip()
+    if _MARK.match(content):
+        return direction if direction.startswith("[") else ""
+    return "" if _EXTENSION.fullmatch(content) else style_tag(content)
+
+
+def _append(lines: list[str], line: str) -> None:
+    """Append a line of a speech. A direction that has the line of the name for itself is put before it."""
+    if len(lines) == 1 and regex.fullmatch(_DIRECTION, lines[0]):
+        line = f"{direction_tag(lines.pop())} {line}".strip()
+    lines.append(line)
 
 
 def _quoted(line: str) -> "regex.Match[str] | None":

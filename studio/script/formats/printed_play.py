@@ -29,6 +29,8 @@ _HEADING = regex.compile(
     r"|CONCLUSIONS?|DISCUSSION|INTRODUCTION|RESULTS|SUMMARY"
 )
 
+_CAPITALS = regex.compile(r"\([\p{Lu}'’.\s]+\)")  # (CONT'D), (INTO PHONE)
+
 
 class _Cue(NamedTuple):
     """The line that begins a speech. text: "" if the speech begins on the next line."""
@@ -84,4 +86,6 @@ def _cue(before: str, line: str, following: str) -> _Cue | None:
     if not found["text"] and (not following or (is_alone and before)):
         return None
     direction = f"({found['aside']})" if found["aside"] else (found["direction"] or "").strip()
+    if is_alone and _CAPITALS.fullmatch(direction):
+        direction = ""
     return _Cue(found["name"], direction, found["text"] or "")

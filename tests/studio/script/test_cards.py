@@ -176,13 +176,18 @@ def test_other_dialogue_styles() -> None:
         ("Anna", "Bye."),
     ]
     directed = parse(
-        "KING (rising): Well?\nQUEEN [aside]: Ah.\nQUEEN (V.O.): Oh.\n"
+        "KING (rising): Well?\nQUEEN [aside]: Ah.\nQUEEN (V.O. / cont'd): Oh.\nQUEEN (speed: 2): Quick.\n"
+        "KING (30):\nNo.\nQUEEN (laughing):\nYes.\nKING (sighs):\n"
         "1st Lord: Sire!\nTom & Dick: Yes!\nMan of the Sea: Oh!"
     )
     assert [(card.speaker, card.text) for card in directed.cards] == [
         ("KING", "[rising] Well?"),
         ("QUEEN", "[aside] Ah."),
         ("QUEEN", "Oh."),
+        ("QUEEN", "Quick."),
+        ("KING", "No."),
+        ("QUEEN", "[laughing] Yes."),
+        ("KING", "(sighs)"),
         ("1st Lord", "Sire!"),
         ("Tom & Dick", "Yes!"),
         ("Man of the Sea", "Oh!"),
