@@ -95,6 +95,7 @@ class Reply:
                 if self._complete and not self.ended:
                     await self.finish()
         finally:
+            self.heard_until = max(self.heard_until, time.monotonic())  # the session is not idle before
             self._stream.close()
             self._stream.usage.characters = len(self.text)
             gone = gone or self._task.cancelling() > 0

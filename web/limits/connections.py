@@ -224,7 +224,7 @@ def _unread(transport: asyncio.Transport) -> int:
     """Return the bytes that the client has not received. Where the system does not tell how many it holds, progress is
     seen only when it takes more: from a client at 32 kbit/s about every half minute."""
     held = array("i", [0])
-    with contextlib.suppress(ImportError, AttributeError, OSError):
+    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # ValueError: it is closed
         import fcntl
         import termios
 

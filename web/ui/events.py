@@ -29,7 +29,7 @@ def listen(event: Any, fn: Any, inputs: Any, outputs: Any, *, queue: bool = Fals
     }  # fmt: skip
     listener = event(fn, inputs, outputs, **more)
     if more.get("trigger_mode") == "always_last":
-        # If an event fails, Gradio drops the one that was waiting for its end.
+        # After an event that has failed, Gradio does not send the one that was waiting for its end.
         listener.failure(fn, inputs, outputs, **more)
     return listener
 

@@ -116,14 +116,15 @@ def _storage() -> Storage:
     return Storage.open(shared_server(*OPTIONS).database)
 
 
-def _delay(seconds: float) -> Callable[[], float]:
-    return lambda: random.uniform(0.0, seconds)
+def _delay(seed: str, seconds: float) -> Callable[[], float]:
+    chance = random.Random(seed)
+    return lambda: chance.uniform(0.0, seconds)
 
 
 def use(seed: str) -> None:
     """Play the round of a seed on the real app. Raises Broken."""
     server, round, forwarder = shared_server(*OPTIONS), plan(seed), Forwarder()
-    forwarder.open(server.port, _delay(round.latency))
+    forwarder.open(server.port, _delay(seed, round.latency))
     try:
         play(_chromium(), f"http://127.0.0.1:{forwarder.port}{urlsplit(server.link).path}", _storage(), round)
     finally:

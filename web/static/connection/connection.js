@@ -8,10 +8,12 @@ const SAID_FOR = 5_000; // ms
 export function mount({ element, trigger }) {
   const line = element.querySelector(".rp-notice");
   let timer = null;
+  let stays = false; // whether the notice is one that is not replaced by what is shown for a while
 
   // ms: how long it is shown.
   function say(key, kind, ms = Infinity) {
     clearTimeout(timer);
+    stays = Boolean(key) && ms === Infinity;
     if (ms < Infinity) timer = setTimeout(() => say("", kind), ms);
     line.hidden = !key;
     line.className = `rp-notice rp-${kind}`;
@@ -33,7 +35,7 @@ export function mount({ element, trigger }) {
     say("connection.back", "good", SAID_FOR);
     trigger("back");
   });
-  document.addEventListener("reprise:refused", () => say("connection.refused", "bad", 2 * SAID_FOR));
+  document.addEventListener("reprise:refused", () => stays || say("connection.refused", "bad", 2 * SAID_FOR));
   document.addEventListener("reprise:useless", () => {
     hush(false);
     say("connection.reload", "bad");

@@ -1,6 +1,6 @@
 // The page's connection to its server. It dispatches events on the document: `reprise:gone`; `reprise:back`, whose detail
-// says whether the server is a new process; `reprise:refused` if it refused an action; and `reprise:useless` if the server refuses the page, which does not reload
-// itself because it has unsaved data or has just done so.
+// says whether the server is a new process; `reprise:refused` if it refused what the user did; and `reprise:useless` if the
+// server refuses the page, which does not reload itself because it has unsaved data or has just done so.
 
 import { LatestAnswers } from "./latest_answers.js";
 import { hasUnsaved } from "./leaving.js";
@@ -21,7 +21,9 @@ export const server = new ServerWatch({
 });
 const browsers = window.fetch.bind(window);
 const version = document.querySelector("meta[name=reprise-page]").content; // web/ui/page_version.py
-const transport = new Transport({ fetch: browsers, answers, version, lost: () => server.lost(), useless, refused: () => announce("refused") });
+// What the page asks for by itself, it asks for again.
+const refused = () => navigator.userActivation?.isActive !== false && announce("refused");
+const transport = new Transport({ fetch: browsers, answers, version, lost: () => server.lost(), useless, refused });
 
 async function ask() {
   const response = await browsers("./reprise/alive", { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT) });

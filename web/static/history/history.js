@@ -28,7 +28,8 @@ export function mount({ element, props, trigger, watch }) {
       row.node.remove();
       rows.delete(id);
     }
-    const added = entries.find(({ id }) => !rows.has(id));
+    const last = entries.findLastIndex(({ id }) => rows.has(id));
+    const added = entries[last + 1]; // by “Show more”
     const held = more === document.activeElement;
     entries.forEach((entry, place) => {
       const row = rows.get(entry.id) ?? new EntryRow(entry, trigger);

@@ -14,7 +14,7 @@ export function mount({ element, props, trigger, upload, watch }) {
 
   const say = (...children) => result.replaceChildren(...children);
 
-  let last = null; // the file that was chosen last
+  let last = null; // the file that was chosen last; an answer about another one is late
 
   async function check(file) {
     if (!file) return;
@@ -28,7 +28,7 @@ export function mount({ element, props, trigger, upload, watch }) {
   }
 
   function show({ name, verdict, lines } = {}) {
-    if (!verdict) return;
+    if (!verdict || (last && name !== last.name)) return;
     const title = verdict === "bad" ? [] : [create("strong", { text: words(VERDICTS[verdict]) })];
     const about = create("p", { class: "rp-check-verdict", "data-verdict": verdict }, ...title, create("span", { text: name }));
     say(about, create("ul", {}, ...lines.map((line) => create("li", { text: line }))));
@@ -52,4 +52,5 @@ export function mount({ element, props, trigger, upload, watch }) {
     check(event.dataTransfer.files[0]);
   });
   watch("value", () => show(props.value ?? undefined));
+  document.addEventListener("reprise:refused", () => last && say());
 }

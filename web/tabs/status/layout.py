@@ -24,7 +24,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     board = status_board()
     show(board.refresh, handlers.show_status, None, board)
     checker = file_checker()
-    show(checker.check, FileCheckHandlers(context).check_file, shared.token, checker)
+    listen(checker.check, FileCheckHandlers(context).check_file, shared.token, checker, trigger_mode="multiple")
     if context.engine.models:
         _model_choice(context, shared, handlers, board)
 

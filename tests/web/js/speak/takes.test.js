@@ -172,7 +172,7 @@ test("texts in other languages are told from English ones", () => {
     "Guten Morgen, wie geht es Ihnen heute?",
     "La pluie a cessé et les premiers oiseaux chantent de nouveau.",
     "Ha dejado de llover y los primeros pájaros vuelven a cantar.",
-    "Ha smesso di piovere e i primi uccelli sono tornati a cantare.",
+    "La pioggia è finita, e gli uccelli sono tornati a cantare.",
     "A chuva parou e os primeiros pássaros voltaram a cantar.",
     "De regen is opgehouden en het is nog niet laat.",
   ];
@@ -183,6 +183,11 @@ test("texts in other languages are told from English ones", () => {
     "The die is cast, on a day in May, as Juan de la Cruz said in a café.",
     "She read “la vie est belle” to us, and we laughed at it.",
     "Two naïve fiancés.",
+    "Sixty miles per hour, ten words per minute.",
+    "Anna wore a red hat. Ben met Ann's son.",
+    "Two plus two equals four. Four plus four equals eight.",
+    "Los Angeles, Las Vegas.",
+    "José met Zoë.",
     "3 x 4 = 12",
   ];
   assert.deepEqual(own.map(isForeign), own.map(() => false));
