@@ -101,6 +101,11 @@ class WyomingHandler(AsyncEventHandler):
         """Serve the connection until either side ends it, or sends what is no event."""
         with suppress(ConnectionError, asyncio.IncompleteReadError, *_NO_EVENT):
             await super().run()
+        try:
+            async with asyncio.timeout(UNREAD_SECONDS):
+                await self.writer.wait_closed()
+        except (TimeoutError, ConnectionError):
+            self.writer.transport.abort()  # a client that has ended its side and reads nothing
 
     async def handle_event(self, event: Event) -> bool:
         """Handle an event. An error is sent and ends the connection, since a client may be waiting for audio only."""

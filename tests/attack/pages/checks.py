@@ -11,8 +11,8 @@ from storage import Storage
 from tests.attack.pages.actions import TABS
 from tests.attack.pages.visit import Visit
 from tests.web.visiting import finish_deletions
-from web.identity.owners import OwnerResolver
 from web.context import SIGNING
+from web.identity.owners import OwnerResolver
 
 # A page that regains the focus is refreshed. Searches hide what is compared.
 TIDY = """() => {
