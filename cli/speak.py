@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import closing
 from dataclasses import replace
 from io import BytesIO
@@ -15,7 +16,7 @@ from cli.context import CommandContext, context_of
 from cli.options import AUDIO_SUFFIXES
 from cli.outputs import AUDIO, PIPE, check_output, write
 from cli.terminal import check_pipe, exit_on_error, on_ctrl_c, print_file, say, standard_input, status_line
-from engine.errors import InvalidInput, InvalidOption
+from engine.errors import InvalidInput, InvalidOption, RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from studio.provenance.watermark import Watermark
     from studio.takes.buffer import TakeBuffer
     from studio.voices.available_voices import ReadyVoice
+
+
+log = logging.getLogger(__name__)
 
 
 def speak(
@@ -71,6 +75,8 @@ def speak(
             speaker = _saved_or_own(command, engine, voice) if voice else _one_off_voice(engine, reference, transcript)
             name = engine.name
             take, result = _speak(engine, text, speaker.voice, replace(engine.default_options, **given), watermark)
+        if speaker.id and take.seconds:
+            _count_use(command, speaker.id, take.seconds)
         finish(take, result, output, Provenance.from_take(name, speaker.id, result.seed), lufs)
 
 
@@ -146,6 +152,19 @@ def _saved_or_own(command: CommandContext, engine: SpeechEngine, name: str) -> R
     with command.library() as library:
         voices = AvailableVoices(engine, library)
         return voices.ready(voices.find(name, owner=LOCAL).id, owner=LOCAL)
+
+
+def _count_use(command: CommandContext, voice_id: str, seconds: float) -> None:
+    """Count a use of a voice of the library. What fails is logged, since the speech has succeeded."""
+    from storage.validation import is_id
+    from storage.voices.library import LOCAL
+
+    if is_id(voice_id):
+        try:
+            with command.storage() as storage:
+                storage.uses.add(voice_id, seconds, owner=LOCAL, deletion_token=storage.deletion_token())
+        except RepriseError as error:
+            log.warning("the use of a voice could not be counted: %s", error)
 
 
 def _one_off_voice(engine: SpeechEngine, reference: Path | None, transcript: str) -> ReadyVoice:

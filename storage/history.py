@@ -10,8 +10,6 @@ from storage.database import Database
 from storage.repositories import owner_deletions, owner_settings, takes
 from storage.repositories.owner_settings import OwnerSettings
 from storage.repositories.takes import HistoryPage, NewTake, SpokenVoice, TakeRecord
-from storage.repositories.voices import usage
-from storage.repositories.voices.usage import VoiceUse
 from storage.validation import Clock, checked_owner, is_id, utc_now
 from storage.voices.library import LOCAL, MAX_SEARCH
 
@@ -131,8 +129,3 @@ class History:
             return owner_settings.change(
                 session=session, owner=checked_owner(owner), history=history, retention_days=retention_days
             )
-
-    def voice_uses(self, *, owner: str = LOCAL) -> dict[str, VoiceUse]:
-        """Return how often and how long the owner spoke in each voice, by id; only stored takes count."""
-        with self._database.read() as session:
-            return usage.voice_uses(session=session, owner=checked_owner(owner))

@@ -23,6 +23,7 @@ from storage.validation import Clock, checked_owner, utc_now
 from storage.voices.favourites import Favourites
 from storage.voices.library import LOCAL, VoiceLibrary
 from storage.voices.portraits import Portraits
+from storage.voices.uses import VoiceUses
 from storage.voices.voice_consents import VoiceConsents
 
 
@@ -40,6 +41,7 @@ class Storage:
         self.favourites = Favourites(database)
         self.portraits = Portraits(database)
         self.pronunciations = Pronunciations(database)
+        self.uses = VoiceUses(database)
         self.history = History(database, clock)
         self.scripts = ScriptLibrary(database, clock)
         self.hearings = Hearings(database)
@@ -129,7 +131,8 @@ class Storage:
         self._database.delete(remove)
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database, once the uses of voices are counted."""
+        self.uses.wait()
         self._database.close()
 
     def __enter__(self) -> Storage:

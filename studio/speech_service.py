@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.errors import InvalidInput, InvalidOption, InvalidText, VoiceNotFound, VoiceProtected
@@ -99,6 +100,8 @@ class SpeechService:
         voice = ready.voice if ready else None
         spoken = language_tag(language) or (ready.language if ready else "")
         storage, phones = self._context.storage, engine.capabilities.phones
+        saved = ready.id if ready and is_id(ready.id or "") else None
+        token = storage.deletion_token(owner=caller.owner) if saved else ""
         with self._access.spending(caller, len(text)):
             if isinstance(text, str):
                 said = respell_for_owner(storage, plain_text(text), spoken, owner=caller.owner, phones=phones)
@@ -111,6 +114,8 @@ class SpeechService:
             speech = engine.speak(full_text, voice, options, owner=caller.owner)
         speech.on_refusal = lambda: self._access.refund(caller, len(text))
         speech.voice = ready.id if ready else None
+        if saved:
+            speech.on_spoken = partial(storage.uses.add, saved, owner=caller.owner, deletion_token=token)
         speech.as_written = WrittenSpeech(texts).restore
         return speech
 

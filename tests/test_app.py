@@ -40,6 +40,7 @@ from engine.release.profile import Profile
 from engine.serving.pacing import CHUNK_FRAMES, Pacer
 from engine.text import frame_budget
 from engine.voice import Voice
+from storage import Storage
 from studio.engines.speech_engine import SpeechEngine
 from studio.provenance import provenance, watermark
 from studio.provenance.provenance import Provenance
@@ -200,6 +201,10 @@ def test_saved_voice_speaks_reproducibly_and_files_are_checked(run: Run, monkeyp
         assert spoken.exit_code == 0, spoken.stderr
         assert "seed 5" in spoken.stderr
     np.testing.assert_array_equal(soundfile.read("a.wav", dtype="int16")[0], soundfile.read("b.flac", dtype="int16")[0])
+    with Storage.open("voices.db") as storage:
+        (used,) = storage.uses.all().values()
+    assert used.times == 2
+    assert used.seconds == pytest.approx(2 * soundfile.info("a.wav").duration)
 
     monkeypatch.setattr(provenance, "watermark_installed", lambda: False)
     checked = run("check", "b.flac")

@@ -63,7 +63,7 @@ class PageLoadHandlers:
     def _welcome(self, voices: Sequence[ListedVoice], owner: str) -> dict[str, bool]:
         """Return the value of the welcome: whether the owner has made a voice or a take."""
         own = any(not voice.shared for voice in voices)
-        return {"made": own or bool(self._context.storage.history.voice_uses(owner=owner))}
+        return {"made": own or bool(self._context.storage.uses.all(owner=owner))}
 
 
 def heading_html(context: WebContext, request: gr.Request | None) -> str:

@@ -19,7 +19,7 @@ from storage.object_store import StoredSound, read_sound
 from storage.repositories import stored_objects
 from storage.repositories.folding import search_fold
 from storage.repositories.owner_settings import RETENTION_DAYS
-from storage.repositories.voices.usage import count_use
+from storage.repositories.voices.usage import VoiceUse, count_use
 from storage.statements import changed_rows
 from storage.validation import (
     Settings,
@@ -172,7 +172,7 @@ def create(
     stored_objects.keep(session=session, sounds=[sound])
     session.flush()
     if take.voice_id is not None:
-        count_use(session=session, owner=owner, voice_id=take.voice_id, seconds=take.duration)
+        count_use(session=session, owner=owner, voice_id=take.voice_id, use=VoiceUse(1, take.duration))
     return row.id
 
 

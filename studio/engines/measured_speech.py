@@ -20,8 +20,9 @@ class MeasuredSpeech:
 
     voice: id of a saved voice, `model:NAME` for one of the model's own, None if unknown. on_refusal: called once if the
     speech ends with an error before its first audio, since some engines check the text and the queue only then. It must
-    not raise. as_written: applied to each chunk; for a text that was changed before it is spoken. front_end: the one
-    that it is counted for when it ends or is closed; None if the caller counts it.
+    not raise. on_spoken: called once with the seconds of audio when it ends or is closed, if there are any; it must
+    neither raise nor block. as_written: applied to each chunk; for a text that was changed before it is spoken.
+    front_end: the one that it is counted for when it ends or is closed; None if the caller counts it.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class MeasuredSpeech:
         self.sample_rate = sample_rate  # Hz
         self.voice: str | None = None
         self.on_refusal: Callable[[], None] | None = None
+        self.on_spoken: Callable[[float], object] | None = None
         self.as_written: Callable[[AudioChunk], AudioChunk] = lambda chunk: chunk
         self.front_end: FrontEnd | None = None
         self._speech, self._metrics, self._usage = speech, metrics, Usage(characters)
@@ -93,6 +95,9 @@ class MeasuredSpeech:
 
     def _count(self, *, failed: bool = False) -> None:
         """Count the speech once."""
+        spoken, self.on_spoken = self.on_spoken, None
+        if spoken is not None and self._timing.spoken:
+            spoken(self._timing.spoken)
         front_end, self.front_end = self.front_end, None
         if front_end is not None:
             result = self._speech.result

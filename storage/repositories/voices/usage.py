@@ -67,15 +67,15 @@ class OwnerCounts:
         return not (self.voices or self.history or self.scripts or self.takes or self.storage.total)
 
 
-def count_use(*, session: Session, owner: str, voice_id: str, seconds: float) -> None:
-    """Count one more use of a voice."""
-    if _add_use(session, owner, voice_id, seconds):
+def count_use(*, session: Session, owner: str, voice_id: str, use: VoiceUse) -> None:
+    """Count further uses of a voice."""
+    if _add_use(session, owner, voice_id, use):
         return
     try:
         with session.begin_nested():
-            session.add(VoiceUseRow(owner=owner, voice_id=voice_id, times=1, seconds=seconds))
+            session.add(VoiceUseRow(owner=owner, voice_id=voice_id, times=use.times, seconds=use.seconds))
     except IntegrityError:  # another transaction has just counted the first use
-        _add_use(session, owner, voice_id, seconds)
+        _add_use(session, owner, voice_id, use)
 
 
 def voice_uses(*, session: Session, owner: str) -> dict[str, VoiceUse]:
@@ -131,7 +131,7 @@ def remove_uses(*, session: Session, owner: str) -> None:
     session.execute(delete(VoiceUseRow).where(VoiceUseRow.owner == owner))
 
 
-def _add_use(session: Session, owner: str, voice_id: str, seconds: float) -> bool:
+def _add_use(session: Session, owner: str, voice_id: str, use: VoiceUse) -> bool:
     known = update(VoiceUseRow).where(VoiceUseRow.owner == owner, VoiceUseRow.voice_id == voice_id)
-    more = known.values(times=VoiceUseRow.times + 1, seconds=VoiceUseRow.seconds + seconds)
+    more = known.values(times=VoiceUseRow.times + use.times, seconds=VoiceUseRow.seconds + use.seconds)
     return changed_rows(session, more) > 0

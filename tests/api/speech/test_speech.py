@@ -75,6 +75,24 @@ def test_every_format_streams_the_same_speech(speak: Speak, whole: httpx.Respons
 
 
 @SHORT
+def test_each_use_of_a_voice_is_counted_for_the_owner_of_the_key(
+    client: httpx.Client, speak: Speak, server: Server
+) -> None:
+    clara = server.storage.voices.find("Clara").id
+    with server.key(owner="user:counted") as key:
+        whole = speak(bearer(key), stream=False)
+        speak(bearer(key), response_format="pcm")
+        client.post("/v1/tts", json={"text": TEXT, "reference_id": clara}, headers=bearer(key))
+        assert speak(bearer(key), input="").status_code == 400
+        assert speak(bearer(key), voice="Nobody").status_code == 404
+    server.storage.uses.wait()
+    used = server.storage.uses.all(owner="user:counted")
+    assert list(used) == [clara]
+    assert used[clara].times == 3
+    assert used[clara].seconds == pytest.approx(3 * float(whole.headers["x-usage-seconds"]), abs=0.1)
+
+
+@SHORT
 @pytest.mark.parametrize("format", ["mp3", "pcm"])
 def test_events_contain_the_streamed_bytes_and_end_with_the_usage(
     speak: Speak, whole: httpx.Response, format: str

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event, select
 
-from engine.errors import InvalidInput, OwnerDeleted, TakeNotFound
+from engine.errors import DatabaseUnavailable, InvalidInput, OwnerDeleted, TakeNotFound
 from storage.database import Database
 from storage.models import OwnerDeletionRow
 from storage.repositories.owner_settings import OwnerSettings
@@ -176,7 +176,7 @@ def test_history_can_be_switched_off(storage: Storage, url: str) -> None:
     kept = add(storage)
     assert storage.history.change_settings(history=False) == OwnerSettings(False, 30)
     assert storage.history.add(spoken("Secret.")) is None
-    assert storage.history.voice_uses()["e" * 32].times == 1
+    assert storage.uses.all()["e" * 32].times == 1
     assert count_rows(url, "generations") == count_rows(url, "generation_audio") == 1
     assert storage.history.get(kept.id) == kept
     assert add(storage, "Theirs.", owner="other").listed
@@ -229,7 +229,41 @@ def test_voice_uses_survive_clearing_the_history(storage: Storage) -> None:
     add(storage, voice_id=None)
     add(storage, owner="other", voice_id="a" * 32)
     assert storage.history.clear() == 3
-    assert storage.history.voice_uses() == {"a" * 32: VoiceUse(2, 3.5)}
+    assert storage.uses.all() == {"a" * 32: VoiceUse(2, 3.5)}
+
+
+def test_uses_that_are_no_takes_are_counted_too(storage: Storage) -> None:
+    add(storage, voice_id="a" * 32, duration=1.0)
+    storage.history.change_settings(history=False, owner="discreet")
+    for owner in ("local", "local", "other", "discreet"):
+        storage.uses.add("a" * 32, 1.5, owner=owner, deletion_token=storage.deletion_token(owner=owner))
+    storage.uses.add("model:Ryan", 1.5, owner="local", deletion_token="")
+    storage.uses.wait()
+    assert storage.uses.all() == {"a" * 32: VoiceUse(3, 4.0)}
+    assert storage.uses.all(owner="other") == {"a" * 32: VoiceUse(1, 1.5)}
+    assert storage.uses.all(owner="discreet") == {}
+
+    before = storage.deletion_token()
+    storage.delete_owner("local")
+    storage.uses.add("a" * 32, 1.5, owner="local", deletion_token=before)
+    storage.uses.wait()
+    assert storage.uses.all() == {}
+
+
+def test_uses_that_cannot_be_written_are_logged_and_later_ones_counted(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_database: Database) -> None:
+        raise DatabaseUnavailable("database.busy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "write", refuse)
+        storage.uses.add("a" * 32, 1.5, owner="local", deletion_token="")
+        storage.uses.wait()
+    assert "could not be counted" in caplog.text
+    storage.uses.add("a" * 32, 2.0, owner="local", deletion_token="")
+    storage.uses.wait()
+    assert storage.uses.all() == {"a" * 32: VoiceUse(1, 2.0)}
 
 
 def test_storage_use_is_in_bytes(storage: Storage) -> None:
@@ -254,7 +288,7 @@ def test_forget_deletes_all_of_one_owner_and_nothing_of_others(storage: Storage,
     storage.delete_owner("gone")
     assert storage.storage_use(owner="gone").total == 0
     assert storage.history.settings(owner="gone") == OwnerSettings()
-    assert storage.history.voice_uses(owner="gone") == {}
+    assert storage.uses.all(owner="gone") == {}
     for table, rows in (("voices", 1), ("generations", 2), ("generation_audio", 2), ("scripts", 1), ("card_takes", 1)):
         assert count_rows(url, table) == rows, table
     assert not storage.history.settings(owner="stays").history

@@ -433,7 +433,7 @@ def test_concurrent_changes_to_a_script(storage: Storage) -> None:
     assert sorted(texts_in_order(storage, script_id)) == sorted(each.text for each in cards)
     assert storage.scripts.get(script_id).done == 2
     assert storage.history.page().total == 10
-    assert storage.history.voice_uses()["e" * 32].times == 10
+    assert storage.uses.all()["e" * 32].times == 10
 
 
 def test_concurrent_runs_claim_different_cards(storage: Storage) -> None:

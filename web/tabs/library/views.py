@@ -29,7 +29,7 @@ def library_view(context: WebContext, owner: Owner, texts: Texts) -> dict[str, A
     """
     at = time.time()  # before the reads: responses can arrive out of order, and the newest wins
     storage = context.storage
-    used, uses = storage.storage_use(owner=owner.key), storage.history.voice_uses(owner=owner.key)
+    used, uses = storage.storage_use(owner=owner.key), storage.uses.all(owner=owner.key)
     voices = storage.voices.list(owner=owner.key)
     pictures = storage.portraits.all(owner=owner.key)
     own = any(not voice.shared for voice in voices)
