@@ -30,6 +30,7 @@ from engine.audio.transcription import (
     can_transcribe,
     check_model,
     load_model,
+    model_is_here,
     transcribe,
     transcribe_words,
     transcript_of,
@@ -90,6 +91,11 @@ class WhisperRecogniser:
     @property
     def ready(self) -> bool:
         return can_transcribe()
+
+    @property
+    def model_is_here(self) -> bool:
+        """Whether the chosen model is on this machine; else it is downloaded before the first transcript."""
+        return model_is_here(self.name)
 
     @property
     def installation(self) -> Installation:

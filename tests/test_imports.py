@@ -136,6 +136,7 @@ RULES = (
             "engine.errors",
             "engine.messages",
             "engine.files.bounded",
+            "engine.files.hub_connection",
         ),
         "reading and writing audio knows no model",
     ),

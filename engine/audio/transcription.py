@@ -20,6 +20,7 @@ from engine.audio import decode_audio
 from engine.audio.decode import Source
 from engine.audio.vad import speech_spans
 from engine.errors import EngineFailed, InvalidOption, first_line
+from engine.files.hub_connection import hub_answers
 
 PACKAGE = "faster-whisper>=1.1,<2"  # as in requirements-extra.txt
 PACKAGE_MB = 70  # with the dependencies that Reprise does not have
@@ -82,6 +83,15 @@ class TranscribedClip:
 def can_transcribe() -> bool:
     """Whether faster-whisper is installed. Does not load it."""
     return importlib.util.find_spec("faster_whisper") is not None
+
+
+def model_is_here(model: str) -> bool:
+    """Whether a model is a folder, or was downloaded from the Hub. Does not load it."""
+    if model not in MODELS:
+        return (Path(model) / "model.bin").is_file()
+    from huggingface_hub import try_to_load_from_cache
+
+    return isinstance(try_to_load_from_cache(_repository(model), "model.bin"), str)
 
 
 def check_model(model: str) -> None:
@@ -184,11 +194,19 @@ def _model(model: str) -> Any:
     """Load a model on the CPU, in int8 where the CPU computes in it.
 
     On a GPU, CTranslate2 needs CUDA 12's cuBLAS while torch installs that of CUDA 13 (SYSTRAN/faster-whisper#1431), and
-    its memory would be no part of the engine's plan. The Hub, whose answer is waited for without end, is asked only for
-    a model that is not here.
+    its memory would be no part of the engine's plan. The Hub is asked only for a model that is not here, and only if it
+    answers: the download itself has no time limit, neither to begin nor to end.
     """
     load = partial(importlib.import_module("faster_whisper").WhisperModel, model, device="cpu", compute_type="auto")
     try:
         return load(local_files_only=True)
     except Exception:  # the package has no error class for a model of which nothing, or not everything, is here
+        if model in MODELS and not hub_answers(_repository(model)):
+            raise ConnectionError("The Hugging Face Hub does not answer.") from None
         return load()
+
+
+def _repository(model: str) -> str:
+    """Return the repository on the Hub from which faster-whisper downloads one of MODELS."""
+    owner = "mobiuslabsgmbh" if model == "large-v3-turbo" else "Systran"
+    return f"{owner}/faster-whisper-{model}"

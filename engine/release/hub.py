@@ -2,17 +2,16 @@
 
 import os
 import re
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import ReleaseForbidden, ReleaseIncomplete, ReleaseNotFound
+from engine.files.hub_connection import client_error, hub_answers
 
 BUNDLED = Path(__file__).resolve().parents[2] / "assets" / "bundled"
 LoadingProgress = Callable[[str, float], None]
 """Called while a release is downloaded and loaded, with a description and the finished share, 0 to 1."""
 
-ANSWER_SECONDS = 10.0  # for the Hub to answer whether a release that is on this machine has changed
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = [
     "*.json",
@@ -94,7 +93,7 @@ def _download(repo: str, progress: LoadingProgress | None) -> Path:
                 repo,
                 allow_patterns=_HUB_FILES,
                 token=token,
-                local_files_only=known_release(repo) is not None and not _hub_answers(repo, token),
+                local_files_only=known_release(repo) is not None and not hub_answers(repo, token),
                 tqdm_class=_progress_bar(progress) if progress else None,
             )
         )
@@ -102,40 +101,8 @@ def _download(repo: str, progress: LoadingProgress | None) -> Path:
         raise ReleaseForbidden("release.gated", repo=repo) from error
     except hub.RepositoryNotFoundError as error:
         raise ReleaseNotFound("release.no_repository", repo=repo) from error
-    except (hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled, _client_error(), OSError) as error:
+    except (hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled, client_error(), OSError) as error:
         raise ReleaseIncomplete("release.not_downloaded", repo=repo) from error
-
-
-def _hub_answers(repo: str, token: str | None) -> bool:
-    """Return whether the Hub answers in time. `snapshot_download` would wait for ever, also if nothing is missing."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError
-
-    answered = threading.Event()
-
-    def ask() -> None:
-        try:
-            HfApi().model_info(repo, token=token, timeout=ANSWER_SECONDS)
-        except HfHubHTTPError:  # an answer
-            pass
-        except (_client_error(), OSError):
-            return
-        answered.set()
-
-    asking = threading.Thread(target=ask, name="reprise-hub", daemon=True)
-    asking.start()
-    asking.join(ANSWER_SECONDS)  # a timeout of the request holds for each address of the Hub
-    return answered.is_set()
-
-
-def _client_error() -> type[Exception]:
-    """Return the base class of the errors of the Hub's HTTP client. Which client it is depends on the version."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    found: type[Exception] = next(
-        base for base in HfHubHTTPError.__mro__ if base.__name__ in ("HTTPError", "RequestException")
-    )
-    return found
 
 
 def _progress_bar(progress: LoadingProgress) -> type:

@@ -18,6 +18,7 @@ from engine.audio.transcription import (
     can_transcribe,
     check_model,
     load_model,
+    model_is_here,
     transcribe,
     transcribe_words,
     transcript_of,
@@ -77,6 +78,7 @@ def whisper(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     fake.__spec__ = ModuleSpec("faster_whisper", None)
     fake.WhisperModel = FakeWhisper  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "faster_whisper", fake)
+    monkeypatch.setattr(module, "hub_answers", lambda _repository: True)
     module._model.cache_clear()
     FakeWhisper.made = 0
     yield fake
@@ -111,6 +113,47 @@ def test_hub_is_asked_only_for_a_model_that_is_not_here(whisper: ModuleType, mon
     for model in ("tiny", "base"):
         transcribe(CLIP, model)
     assert FakeWhisper.downloads == ["base"]
+
+
+@pytest.mark.usefixtures("whisper")
+def test_download_does_not_begin_if_the_hub_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client would try for a minute, with several requests."""
+    asked = list[str]()
+    monkeypatch.setattr(FakeWhisper, "downloads", [])
+    monkeypatch.setattr(module, "hub_answers", lambda repository: bool(asked.append(repository)))
+    for model in ("small", "large-v3-turbo"):
+        with pytest.raises(EngineFailed, match=r"could not be downloaded.*Hub does not answer"):
+            transcribe(CLIP, model)
+    assert asked == ["Systran/faster-whisper-small", "mobiuslabsgmbh/faster-whisper-large-v3-turbo"]
+    assert FakeWhisper.downloads == []
+
+
+def test_model_is_here_once_it_is_in_the_cache_or_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    assert not model_is_here("tiny")
+    known = tmp_path / "models--Systran--faster-whisper-tiny"
+    folder = known / "snapshots" / ("a" * 40)
+    folder.mkdir(parents=True)
+    (known / "refs").mkdir()
+    (known / "refs/main").write_text("a" * 40)
+    (folder / "config.json").touch()
+    assert not model_is_here("tiny"), "its download was interrupted"
+    assert not model_is_here(str(folder))
+    (folder / "model.bin").touch()
+    assert model_is_here("tiny")
+    assert model_is_here(str(folder))
+    assert not model_is_here("base")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("faster_whisper") is None, reason="faster-whisper is not installed")
+def test_repositories_are_those_of_faster_whisper() -> None:
+    from faster_whisper.utils import _MODELS
+
+    assert {model: _MODELS[model] for model in module.MODELS} == {
+        model: module._repository(model) for model in module.MODELS
+    }
 
 
 def test_transcription_failure_has_a_one_line_message(whisper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

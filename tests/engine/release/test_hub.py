@@ -10,7 +10,7 @@ import pytest
 
 from engine.errors import ReleaseForbidden, ReleaseIncomplete, ReleaseNotFound
 from engine.families.registry import notice_of
-from engine.release import hub
+from engine.files import hub_connection
 from engine.release.hub import find_release, known_release
 
 
@@ -99,7 +99,7 @@ def downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (known / "snapshots" / commit / "config.json").write_text("{}")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(hub, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(hub_connection, "ANSWER_SECONDS", 0.1)
     return known / "snapshots" / commit
 
 

@@ -160,7 +160,11 @@ test("the recogniser's dialog describes the installation and checks the permissi
   assert.equal(guest.act, null);
   assert.deepEqual(saysOf({ ...state, step: "package", part: "ctranslate2" }, "tiny"), { now: "Installing ctranslate2…", act: null });
   assert.equal(saysOf({ ...state, step: "model" }, "tiny").act, null);
-  const ready = { ...state, ready: true };
+  const ready = { ...state, ready: true, here: true };
+  assert.equal(saysOf(ready, "tiny").now, "The model “small” is ready to transcribe.");
   assert.deepEqual([saysOf(ready, "small").act, saysOf(ready, "tiny").act], [null, "Use this model (75 MB)"]);
   assert.equal(saysOf({ ...ready, allowed: false }, "tiny").act, null);
+  const absent = saysOf({ ...ready, here: false }, "small");
+  assert.match(absent.now, /The model “small” \(480 MB\) is not on this machine yet/);
+  assert.equal(absent.act, "Use this model (480 MB)");
 });

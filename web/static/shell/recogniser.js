@@ -10,16 +10,17 @@ const PERIOD = 1_000; // ms between polls during installation
 
 // The dialog's texts for a state: { now: the status, act: the button's text, null for no button }.
 export function saysOf(state, chosen, number = String) {
-  const { ready, allowed, step, part, model, models, package_mb: size } = state;
+  const { ready, here, allowed, step, part, model, models, package_mb: size } = state;
   if (step === "package") return { now: words("recogniser.installing", { part: part || "faster-whisper" }), act: null };
   if (step === "model") return { now: words("recogniser.downloading", { model }), act: null };
-  const mb = models.find(({ name }) => name === chosen)?.mb ?? 0;
+  const sizeOf = (which) => number(models.find(({ name }) => name === which)?.mb ?? 0);
+  const mb = sizeOf(chosen);
   if (ready) {
-    const now = words("recogniser.ready", { model });
-    return { now, act: allowed && chosen !== model ? words("recogniser.use", { mb: number(mb) }) : null };
+    const now = here ? words("recogniser.ready", { model }) : words("recogniser.absent", { model, mb: sizeOf(model) });
+    return { now, act: allowed && !(here && chosen === model) ? words("recogniser.use", { mb }) : null };
   }
   if (!allowed) return { now: words("recogniser.operator"), act: null };
-  return { now: words("recogniser.installs", { size: number(size), mb: number(mb) }), act: words("recogniser.install") };
+  return { now: words("recogniser.installs", { size: number(size), mb }), act: words("recogniser.install") };
 }
 
 class Recogniser {

@@ -29,8 +29,9 @@ class ChosenModel(Payload):
 class RecogniserHandlers:
     """Event handlers of the dialog. Their output is its value, for recogniser.js:
 
-    ready; model, models (`name` and `mb`), package_mb; allowed (whether this visitor may install and choose); step and
-    part of a running installation; failure (a message); nonce.
+    ready (whether the package is installed); here (whether the model is on this machine); model, models (`name` and
+    `mb`), package_mb; allowed (whether this visitor may install and choose); step and part of a running installation;
+    failure (a message); nonce.
     """
 
     def __init__(self, context: WebContext) -> None:
@@ -66,6 +67,7 @@ class RecogniserHandlers:
         sizes = MODELS if model in MODELS else {**MODELS, model: 0}
         return {
             "ready": recognition.ready and state.step is None,
+            "here": recognition.model_is_here,
             "model": model,
             "models": [{"name": name, "mb": mb} for name, mb in sizes.items()],
             "package_mb": 0 if recognition.ready else PACKAGE_MB,

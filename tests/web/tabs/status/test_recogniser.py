@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
+from engine.audio.transcription import MODELS
 from engine.errors import EngineFailed
 from storage import Storage
 from studio import recognition as module
@@ -27,6 +28,7 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.installed, self.failure = False, list[Exception]()
         monkeypatch.setattr(module, "can_transcribe", lambda: self.installed)
+        monkeypatch.setattr(module, "model_is_here", lambda model: self.installed and model in MODELS)
         monkeypatch.setattr(module, "pip_install", self.install)
         monkeypatch.setattr(module, "load_model", lambda _model: None)
         monkeypatch.setattr(module, "transcribe", lambda _clip, model, _language: f"{WORDS} ({model})")
@@ -56,7 +58,7 @@ def test_only_the_server_operator_installs_packages(
     machine.installed = True
     storage.settings.put("recogniser", "/srv/models/own")
     state = handlers.refresh("", LOCAL)
-    assert (state["ready"], state["model"]) == (True, "own")
+    assert (state["ready"], state["here"], state["model"]) == (True, False, "own")
     assert "/srv" not in str(state), "no paths of the server are shown"
 
 
