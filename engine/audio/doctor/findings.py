@@ -56,8 +56,9 @@ _SOME_CLIPPED, _MUCH_CLIPPED = 0.001, 0.01
 # `clipping.peak_ratio`: 1.10 to 1.9 for 1,371 clean clips of 2.5 to 30 s, less than 1.09 for 97 of 100 clips that were
 # clipped by 12 dB and coded as mp3, which hides flat tops (measured).
 _ROUND_TOP = 1.09
-# LUFS. Broadcasts have -23 (EBU R 128), podcasts -16, a distant microphone -40. At -45, 16 bits leave 50 dB.
-_FAINT, _SOFT, _LOUD = -45.0, -35.0, -5.0
+# LUFS. Broadcasts have -23 (EBU R 128), podcasts -16, a distant microphone -40. The level alone changes no voice, since
+# references are scaled to a fixed one. At -70, 16 bits, whose rounding has -101 dBFS, leave 30 dB.
+_FAINT, _SOFT, _LOUD = -70.0, -35.0, -5.0
 # dB of speech over noise. LibriTTS (Zen et al., 2019) counts recordings of 20 dB or more as clean.
 _CLEAN, _NOISY = 20.0, 10.0
 # dB of the power below 65 Hz relative to the rest. Speech has less than -14 (measured: audiobooks -14 to -19, synthetic
@@ -158,12 +159,14 @@ def of_clipping(share: float, crest: float, peaks: float) -> Finding:
     return Finding("clipping", "good", "green", percent)
 
 
-def of_loudness(lufs: float) -> Finding:
-    """Judge the integrated loudness in LUFS."""
+def of_loudness(lufs: float, rounded: bool) -> Finding:
+    """Judge the integrated loudness in LUFS. `rounded`: whether the samples have at most 16 bits."""
     if lufs > _LOUD:
         return Finding("loudness", "loud", "amber", lufs, Fix.LEVEL)
     if lufs < _SOFT:
-        return Finding("loudness", "quiet", "red" if lufs < _FAINT else "amber", lufs, Fix.LEVEL)
+        if rounded and lufs < _FAINT:
+            return Finding("loudness", "faint", "red", lufs, Fix.LEVEL)
+        return Finding("loudness", "quiet", "amber", lufs, Fix.LEVEL)
     return Finding("loudness", "good", "green", lufs)
 
 

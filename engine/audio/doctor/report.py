@@ -133,11 +133,18 @@ def _sound(recording: Recording, analysis: SpeechAnalysis, steady: NDArray[np.fl
     """steady: the clip at 16 kHz without rumble."""
     speech = speech_samples(analysis.recording, analysis.spans)
     yield findings.of_clipping(float(clipped_samples(speech).mean()), crest_factor(speech), peak_ratio(speech))
-    yield findings.of_loudness(clip_loudness(recording.samples.numpy(), recording.sample_rate))
+    samples = recording.samples.numpy()
+    yield findings.of_loudness(clip_loudness(samples, recording.sample_rate), _is_rounded(samples))
     # Hum is a separate finding, and would leak into the lowest bands of the noise.
     yield findings.of_noise(signal_to_noise(spectra(steady, SAMPLE_RATE), analysis.spans))
     yield findings.of_rumble(rumble(analysis.vad_samples.numpy(), SAMPLE_RATE))
     yield findings.of_bandwidth(_bandwidth(analysis))
+
+
+def _is_rounded(samples: NDArray[np.float32]) -> bool:
+    """Return whether the samples are those of a file with 16 bits, or the mean of its two channels."""
+    steps = samples * np.float32(2 * 32_768)
+    return bool((steps == np.round(steps)).all())
 
 
 def _bandwidth(analysis: SpeechAnalysis) -> float:

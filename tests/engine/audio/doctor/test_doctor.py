@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,6 @@ BAD: dict[str, tuple[Callable[[Samples], Samples], str]] = {
     "a long silence inside": (lambda clip: joined(clip, pause(3.5), beginning(clip, 5)), "pauses"),
     "clipped": (lambda clip: clipped(clip, 2.8), "clipping"),
     "clipped beyond use": (lambda clip: clipped(clip, 5) * np.float32(0.3), "clipping"),
-    "quiet": (lambda clip: at_loudness(clip, -50), "loudness"),
     "noise at 5 dB": (lambda clip: noisy(clip, 5), "noise"),
     "noise at 5 dB, quiet": (lambda clip: noisy(clip, 5) * np.float32(0.2), "noise"),
     "noise without a pause": (lambda clip: noisy(clip[np.abs(clip) > 1e-3], 5), "noise"),
@@ -81,7 +80,7 @@ BAD: dict[str, tuple[Callable[[Samples], Samples], str]] = {
 
 # Degradations whose measure hardly depends on the voice.
 OF_ANY_VOICE = {
-    "woman": ("short", "a long silence inside", "quiet", "noise, not in the pauses", "two voices"),
+    "woman": ("short", "a long silence inside", "noise, not in the pauses", "two voices"),
     "man": (
         "mostly silence",
         "clipped beyond use",
@@ -117,12 +116,23 @@ def test_degradation_changes_only_its_own_light(kind: str, voice: str) -> None:
         (lambda clip: joined(pause(5), clip[: 6 * RATE], pause(3)), "speech"),
         (lambda clip: joined(clip, pause(1.7), beginning(clip, 5)), "pauses"),
         (lambda clip: at_loudness(clip, -40), "loudness"),
+        (lambda clip: at_loudness(clip, -75), "loudness"),
         (lambda clip: noisy(clip, 14), "noise"),
         (lambda clip: low_passed(clip, 5_500), "bandwidth"),
     ],
 )
 def test_moderate_degradation_is_amber(damage: Callable[[Samples], Samples], name: str) -> None:
     assert lights(examine(damage(WOMAN).astype(np.float32), RATE)) == {name: "amber"}
+
+
+def test_quiet_clip_is_a_problem_only_where_rounding_to_16_bits_is_heard() -> None:
+    """Preparation scales every reference to the same level, so that the level alone changes no voice."""
+    for lufs, light in ((-61, "amber"), (-68, "amber"), (-73, "red")):
+        quiet = at_loudness(WOMAN, lufs)
+        as_16_bits, as_floats = (examine(written(quiet, subtype=subtype)) for subtype in ("PCM_16", "FLOAT"))
+        assert found(as_16_bits, "loudness").light == light, lufs
+        assert found(as_floats, "loudness").light == "amber"
+        assert found(as_16_bits, "loudness").fix is found(as_floats, "loudness").fix is Fix.LEVEL
 
 
 @pytest.mark.parametrize(("clip", "times"), [(WOMAN, 3), (MAN, 8)], ids=["woman", "man"])
@@ -329,7 +339,8 @@ def test_transcript_is_checked_against_spoken_seconds() -> None:
 def test_findings_and_sentences_correspond() -> None:
     levels = [*np.linspace(-110, 70, 361).tolist(), *np.geomspace(0.01, 30_000, 200).tolist(), 0.0]
     single_value_findings: tuple[Callable[[float], findings.Finding], ...] = (
-        *(findings.of_length, findings.of_pauses, findings.of_loudness, findings.of_noise, findings.of_rumble),
+        *(findings.of_length, findings.of_pauses, findings.of_noise, findings.of_rumble),
+        *(partial(findings.of_loudness, rounded=rounded) for rounded in (True, False)),
         *(findings.of_bandwidth, findings.of_voices, lambda level: findings.of_transcript(max(level, 0), 1.0)),
     )
     all_findings = [of(level) for of in single_value_findings for level in levels]

@@ -190,8 +190,8 @@ def test_silence_is_a_finding_not_an_error(ask: Any, store_clip: Any) -> None:
 def test_doctor_answers_in_the_readers_language(ask: Any, store_clip: Any) -> None:
     answer = ask("examine_clip", store_clip(story() * 0.002), GERMAN)
     (quiet,) = [row for row in answer["rows"] if row["fix"] == "level"]
-    assert "sehr leise" in quiet["message"]
-    assert (quiet["label"], quiet["word"]) == ("Lautstärke angleichen", "Mangel")
+    assert "ist leise" in quiet["message"]
+    assert (quiet["label"], quiet["word"]) == ("Lautstärke angleichen", "Verbesserbar")
 
 
 def test_each_light_has_a_word_and_a_verdict() -> None:

@@ -431,13 +431,13 @@ def write_story(path: Path, gain: float = 1.0, silence: float = 0.0) -> Path:
 
 def test_finding_is_shown_with_a_one_click_repair(page: Page, tmp_path: Path) -> None:
     upload(page, write_story(tmp_path / "quiet.wav", gain=0.002, silence=7))
-    expect_verdict(page, "A voice made from this clip would not sound good.")
+    expect_verdict(page, "This clip can be used, but could be better.")
     worst = page.locator(".rp-doctor > .rp-findings > li").first
-    assert worst.get_attribute("data-light") == "red"
-    expect(worst.locator(".rp-light")).to_have_text("✕")
+    assert worst.get_attribute("data-light") == "amber"
+    expect(worst.locator(".rp-light")).to_have_text("!")
     expect(worst.locator(".rp-light")).to_have_attribute("aria-hidden", "true")
-    expect(worst.locator(".rp-unseen")).to_have_text("Problem:")
-    expect(page.get_by_text("The clip is very quiet")).to_be_visible()
+    expect(worst.locator(".rp-unseen")).to_have_text("Could be better:")
+    expect(page.get_by_text("The clip is quiet")).to_be_visible()
 
     page.get_by_role("button", name="Trim the silence").click()
     expect(page.get_by_role("slider", name="Start")).to_have_attribute("aria-valuenow", re.compile("^7[.]"))
@@ -454,7 +454,7 @@ def test_finding_is_shown_with_a_one_click_repair(page: Page, tmp_path: Path) ->
     expect(page.locator(".rp-clip-line")).to_have_count(1)
 
     page.get_by_role("button", name="Undo the repair of quiet.wav").click()
-    expect_verdict(page, "would not sound good")
+    expect_verdict(page, "could be better")
     assert value(page, trimmed["path"])["clips"][0] == trimmed
     wait_until_deleted(page, Path(repaired["path"]))
 

@@ -53,7 +53,7 @@ def test_voices_are_made_by_keyboard_in_chinese_over_plain_http_and_of_each_form
             page.get_by_role("button", name=texts["clip.choose"]).press("Enter")
         choosing.value.set_files([CLIP, tmp_path / "quiet.wav"])
         expect(page.get_by_text(texts["doctor.loudness_quiet"].partition("{")[0])).to_be_visible()
-        expect(page.locator(".rp-verdict")).to_contain_text(texts["doctor.verdict_red"])
+        expect(page.locator(".rp-verdict")).to_contain_text(texts["doctor.verdict_amber"])
         words = page.get_by_label(texts["clip.words"])
         words.fill("Too few.")
         expect(page.locator(".rp-words-findings li")).to_be_visible()
