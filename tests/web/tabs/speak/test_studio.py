@@ -42,6 +42,9 @@ def test_studio_works_with_the_keyboard(
     engine = FakeEngine(Script(phones=True))
     with visit(chromium, serve(engine, storage), viewport={"width": 1280, "height": 800}) as page:
         focused = page.locator(":focus")
+        with hold_response(page, '"favourite"', page.reload, every=True):
+            expect(page.locator(".rp-card-name")).to_have_text("Adam")
+            expect(page.get_by_text("There are no voices yet.")).to_be_hidden()  # the list has not arrived
         expect(page.get_by_text("Or make your own")).to_be_visible()
         expect(page.get_by_label("Text to speak")).to_have_value(adam.demo)
         page.get_by_role("button", name="Got it").press("Enter")

@@ -76,7 +76,7 @@ class VoiceRail {
     this.long.shown();
     const same = focus?.isConnected ? focus : this.rows.get(held)?.querySelector(`.${focus.classList[0]}`);
     same?.focus({ preventScroll: true });
-    this.find(".rp-rail-none").hidden = shown.length > 0;
+    this.find(".rp-rail-none").hidden = shown.length > 0 || !this.at; // a voice can be picked before the list has arrived
     this.find(".rp-rail-none").textContent = words(this.voices.length ? "rail.no_match" : "rail.none");
     this.mark();
   }
