@@ -113,7 +113,12 @@ def check_model_notice(page: Page) -> None:
     details.locator("summary").click()
     expect(details).to_have_attribute("open", "")
     assert details.locator("summary").evaluate("notice => notice.getBoundingClientRect().top") >= 0
+    page.keyboard.press("Escape")
+    expect(details).not_to_have_attribute("open")
     details.locator("summary").click()
+    open_tab(page, "Library")
+    expect(details).not_to_have_attribute("open")
+    open_tab(page, "Speak")
     page.set_viewport_size({"width": 1100, "height": 800})  # some tabs are in the menu
     expect(page.get_by_role("button", name="More tabs")).to_be_visible()
     end = page.get_by_role("button", name="More tabs").evaluate("menu => menu.getBoundingClientRect().right")

@@ -1,6 +1,7 @@
-// The page's menus: details.rp-menu with a .rp-menu-list. A click elsewhere closes them; so does Escape, by player/stop_key.js.
+// The page's menus: details.rp-menu with a .rp-menu-list. A click elsewhere closes them, as it does the model's notice; so does
+// Escape, by player/stop_key.js.
 
-export const MENU = "details.rp-menu[open]";
+export const MENU = ":is(details.rp-menu, details.rp-model-notice)[open]";
 const MARGIN = 8; // pixels between a list and the edges of the page
 
 // Closes a menu; its button takes the focus, which would otherwise be lost.
