@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -79,6 +80,23 @@ def waiting_messages(ticket: str) -> Iterator[dict[str, Any]]:
     yield {**frame, "number": 1, "kind": "wait"}
 
 
+SLOW = threading.Semaphore(0)  # lets `slow_messages` go on
+
+
+def slow_messages(ticket: str) -> Iterator[dict[str, Any]]:
+    """Yield the beginning of a long take, half a second of audio each time that `SLOW` is released, then its end."""
+    frame = {"ticket": ticket, "status": "Speaking."}
+    yield {**frame, "number": 0, "kind": "start", "rate": RATE, "expected": 600}
+    piece = RATE // 2
+    for number, start in enumerate((0, piece), 1):
+        SLOW.acquire()
+        pcm = base64.b64encode(TAKE[start : start + piece].astype("<i2").tobytes()).decode()
+        yield {**frame, "number": number, "kind": "chunk", "start": start, "pcm": pcm}
+    SLOW.acquire()
+    end = {"stop_reason": "end", "total": 2 * piece, "wav": None, "problem": False, "take": "take-1"}
+    yield {**frame, "number": 3, "kind": "end", **end}
+
+
 def build(_folder: str) -> None:
     stage = player(RATE)
     # The event's input is the ticket created by the click, not the component's value.
@@ -88,6 +106,7 @@ def build(_folder: str) -> None:
         "Lose": lossy_messages,
         "Fail": failed_messages,
         "Wait": waiting_messages,
+        "Slow": slow_messages,
     }
     for name, speak in streams.items():
         gr.Button(name).click(
@@ -344,6 +363,17 @@ def test_take_plays_sample_exactly_as_it_arrives(page: Page) -> None:
     assert heard["firstSoundAt"] >= heard["firstChunkAt"] > heard["clickedAt"]
     waited = math.floor(heard["firstSoundAt"] - heard["clickedAt"] + 0.5)  # rounded as JavaScript does
     expect(page.locator(".rp-first")).to_have_text(f"first sound {waited} ms after the click")
+
+
+def test_player_says_that_it_waits_for_more_audio(page: Page) -> None:
+    status = page.locator(".rp-status")
+    page.get_by_role("button", name="Slow").click()
+    SLOW.release()
+    expect(status).to_have_text("Buffering: 0.0\u00a0s ready")  # the first half second has been played
+    SLOW.release()
+    expect(status).to_have_text("Buffering: 0.5\u00a0s ready")
+    SLOW.release()
+    expect(status).to_have_text("Speaking.")
 
 
 def test_seek_pause_and_replay_without_fetching(page: Page) -> None:

@@ -182,6 +182,11 @@ export class Playback {
     return this.sound?.length ? Math.min(1, this.at.position / this.sound.length) : 0;
   }
 
+  // Whether it waits for more samples of a take that has begun to arrive, so that it will not break off.
+  get buffering() {
+    return this.wanted && Boolean(this.at.buffering);
+  }
+
   // How often and for how long playback of the sound ran dry, over all the times that it was loaded.
   get stalls() {
     return this.sound?.stalls ?? { times: 0, seconds: 0 };

@@ -185,17 +185,12 @@ export class PlayerView {
 
   show() {
     const { player, sound } = this;
-    const other = sound && sound !== player.live; // a take of the list
     const lost = MESSAGES.includes(player.state);
     const { ms = null, stalls = null } = sound ?? {};
     const heard = [ms !== null && words("player.first_sound", { ms }), stallsOf(stalls, pageLanguage())];
     this.find(".rp-player").dataset.state = player.state;
     this.find(".rp-player").dataset.blank = !sound && player.state !== "waiting";
-    const status = player.playback.silent ? words("player.silent") : other && !lost ? sound.status : player.status;
-    const line = this.find(".rp-status");
-    line.setAttribute("aria-live", player.state === "speaking" ? "off" : "polite"); // screen readers skip the running figures
-    const text = status || (sound ? "" : words("player.empty"));
-    if (line.textContent !== text) line.textContent = text; // it is announced once
+    this.find(".rp-status").setAttribute("aria-live", player.state === "speaking" ? "off" : "polite"); // screen readers skip the running figures
     this.find(".rp-first").textContent = lost ? "" : heard.filter(Boolean).join(" · ");
     this.find(".rp-download").hidden = !sound?.wav && !factsOf(sound).links;
     this.find(".rp-formats").hidden = !factsOf(sound).links;
@@ -206,8 +201,20 @@ export class PlayerView {
     this.refresh();
   }
 
+  get status() {
+    const { player, sound } = this;
+    const { playback, state, live, status } = player;
+    if (playback.silent) return words("player.silent");
+    if (state === "speaking" && playback.buffering) return words("player.buffering", { time: tenth(sound.seconds - playback.seconds) });
+    const other = sound && sound !== live && !MESSAGES.includes(state); // a take of the list
+    return (other ? sound.status : status) || (sound ? "" : words("player.empty"));
+  }
+
   refresh() {
     const { playback } = this.player;
+    const line = this.find(".rp-status");
+    const text = this.status;
+    if (line.textContent !== text) line.textContent = text; // it is announced once
     const { time, sound, area } = this;
     const total = sound?.seconds ?? 0;
     this.find(".rp-play").disabled = !sound?.length;

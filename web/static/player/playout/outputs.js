@@ -72,10 +72,10 @@ export class BufferOutput {
     buffer.settle();
     while (buffer.flowing && this.until < context.currentTime + AHEAD_SECONDS && this.next());
     const ahead = Math.max(0, this.until - context.currentTime) * buffer.rate * buffer.speed;
-    const { played, underruns, starved, lost, wanted, waiting, pace, ended } = buffer;
+    const { played, underruns, starved, lost, wanted, waiting, buffering, pace, ended } = buffer;
     const position = Math.max(0, buffer.position - ahead);
     const heard = { received: this.received, position, ended: ended && !ahead, startedAt: this.startedAt };
-    this.report({ ...heard, played, underruns, starved, lost, wanted, waiting, pace });
+    this.report({ ...heard, played, underruns, starved, lost, wanted, waiting, buffering, pace });
   }
 
   // Schedules one piece. Returns false if there is nothing to schedule now.

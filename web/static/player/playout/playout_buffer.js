@@ -103,6 +103,11 @@ export class PlayoutBuffer extends Samples {
     return this.wanted && !this.waiting;
   }
 
+  // Whether it is silent, because too few of the samples that have begun to arrive are buffered.
+  get buffering() {
+    return this.wanted && this.waiting && this.length > 0;
+  }
+
   get ended() {
     return this.complete && this.position >= this.length;
   }

@@ -39,11 +39,11 @@ class PlayoutProcessor extends AudioWorkletProcessor {
   }
 
   report() {
-    const { position, played, underruns, starved, lost, wanted, waiting, ended, pace } = this.buffer;
+    const { position, played, underruns, starved, lost, wanted, waiting, buffering, ended, pace } = this.buffer;
     const { received, startedAt } = this;
     this.unreported = 0;
     const heard = { received, position, played, underruns, starved, lost };
-    this.port.postMessage({ ...heard, wanted, waiting, ended, pace, startedAt });
+    this.port.postMessage({ ...heard, wanted, waiting, buffering, ended, pace, startedAt });
   }
 }
 
