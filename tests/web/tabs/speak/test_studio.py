@@ -3,7 +3,7 @@
 import re
 from functools import partial
 
-from playwright.sync_api import Browser, FilePayload, Request, Response, expect
+from playwright.sync_api import Browser, FilePayload, Page, Request, Response, expect
 
 from storage import Storage, VoiceLibrary
 from storage.pronunciations import Pronunciation
@@ -34,6 +34,22 @@ def is_mark(message: Request | Response) -> bool:
     return '"marked"' in (request.post_data or "")
 
 
+def scroll_to_new_voice(page: Page) -> None:
+    """Check that the wheel, with the pointer over the voices, brings the button below them above the player."""
+    page.set_viewport_size({"width": 1280, "height": 600})
+    new, player = page.locator("#rp-to-new"), page.locator("#rp-dock")
+
+    def is_above() -> bool:
+        (button, below) = (each.evaluate("node => node.getBoundingClientRect().toJSON()") for each in (new, player))
+        return bool(button["bottom"] <= below["top"])
+
+    page.locator(".rp-rail-row").first.hover()
+    assert not is_above()
+    until(lambda: page.mouse.wheel(0, 1000) or is_above())  # first the list is scrolled to its end, then the page
+    page.evaluate("scrollTo(0, 0)")
+    page.set_viewport_size({"width": 1280, "height": 800})
+
+
 def test_studio_works_with_the_keyboard(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
@@ -46,6 +62,7 @@ def test_studio_works_with_the_keyboard(
             expect(page.locator(".rp-card-name")).to_have_text("Adam")
             expect(page.get_by_text("There are no voices yet.")).to_be_hidden()  # the list has not arrived
         expect(page.get_by_text("Or make your own")).to_be_visible()
+        scroll_to_new_voice(page)
         expect(page.get_by_label("Text to speak")).to_have_value(adam.demo)
         page.get_by_role("button", name="Got it").press("Enter")
         expect(page.get_by_text("Or make your own")).to_be_hidden()
