@@ -2,7 +2,8 @@
 // samples, and "end" with a link to the finished WAV; see web/tabs/speak/handlers.py. Its event `renew_links` requests links
 // to a sound's files, which arrive there, too. Lists play through `window.reprisePlayer`. The player dispatches on the
 // document: `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a take is stored), `reprise:broken` (a take will be
-// stored, after the connection broke off), `reprise:begun`, `reprise:heard` and `reprise:stalled`.
+// stored, after the connection broke off), `reprise:begun`, `reprise:heard`, `reprise:stalled`, and `reprise:unspeakable` (why a text cannot be spoken), whose
+// default is to show it here.
 
 import { FileLinks } from "./file_links.js";
 import { openOutput } from "./playout/outputs.js";
@@ -38,7 +39,7 @@ class Player {
     this.activities = new Map(); // stop functions of other activities, by name
     this.ended = null; // the ticket of the last take that was given up and then ended
     this.wishes = 0; // counts requests to play a take of the list
-    this.before = null; // the sound loaded before the current take, until the take has sound: { sound, place }
+    this.before = null; // the sound loaded before the current take, until the take has sound: { sound, place, wanted }
     this.reset();
     document.addEventListener("reprise:recording", () => this.hush());
     document.addEventListener("reprise:forgotten", () => this.forgetAll());
@@ -85,8 +86,8 @@ class Player {
     const ticket = randomName();
     this.wishes += 1;
     if (this.live && !this.stats.finished) this.cache.forget(this.ticket);
-    const { sound, place } = this.playback;
-    this.before = sound?.complete ? { sound, place } : null;
+    const { sound, place, wanted } = this.playback;
+    this.before = sound?.complete ? { sound, place, wanted } : null;
     this.playback.clear();
     this.playback.wake(this.rate);
     this.reset(ticket);
@@ -183,14 +184,15 @@ class Player {
     if (!this.busy) this.say(reason, "problem");
   }
 
-  // Called when a take has no sound: loads the former sound again, paused, unless another one is loaded.
-  restorePrevious() {
+  // Called when a take has no sound: loads the former sound again, unless another one is loaded. resume: whether it plays on if
+  // it was playing; else it is paused.
+  restorePrevious(resume = false) {
     const { live, before } = this;
     Object.assign(this, { live: null, before: null });
     if (live) this.cache.forget(live.id);
     if (this.playback.sound && this.playback.sound !== live) return;
     this.playback.clear();
-    if (before) this.playback.load(this.cache.put(before.sound), before.place, false);
+    if (before) this.playback.load(this.cache.put(before.sound), before.place, resume && before.wanted);
   }
 
   // Clears the message about a take that failed, waits or is fetched. Called when its text is edited or another sound is loaded.
@@ -247,10 +249,10 @@ class Player {
     this.say(this.status, "speaking");
   }
 
-  finish({ wav, stop_reason: reason, total, problem, take, facts }) {
+  finish({ wav, stop_reason: reason, total, problem, unspeakable = false, take, facts }) {
     Object.assign(this.stats, { finished: true, stopReason: reason });
     if (!total) {
-      this.restorePrevious();
+      this.restorePrevious(unspeakable && !this.hushed);
     } else if (this.live) {
       Object.assign(this.live, { wav: wav && { ...wav }, status: this.status });
       this.live.facts = { ...this.live.facts, ending: reason ?? "error", ...facts };
@@ -260,6 +262,7 @@ class Player {
       if (take) announce("spoken", { id: take, ms: firstSound(this.stats), stalls: this.live.stalls });
     }
     this.say(this.status, problem ? "problem" : total ? "finished" : "stopped");
+    if (unspeakable && !announce("unspeakable", { ticket: this.ticket, reason: this.status })) this.clearMessage();
   }
 
   // The take list's id replaces the ticket.
@@ -434,8 +437,9 @@ class Player {
   }
 }
 
+// Returns false if a listener has prevented the default.
 function announce(event, detail) {
-  document.dispatchEvent(new CustomEvent(`reprise:${event}`, { detail }));
+  return document.dispatchEvent(new CustomEvent(`reprise:${event}`, { detail, cancelable: true }));
 }
 
 export function mount(component) {

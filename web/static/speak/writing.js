@@ -4,6 +4,7 @@
 // `to_script` makes a script of the text; it is suggested if the text is longer than `long` characters. Its event `written`:
 // the user changed the text while there was a notice above it.
 
+import { isOfTextBox } from "./begin.js";
 import { measured } from "./estimate.js";
 import { isForeign } from "./language.js";
 import { button, create, isShown } from "../ui/elements.js";
@@ -155,6 +156,19 @@ export function mount({ element, props, trigger, watch }) {
     { capture: true },
   );
 
+  // Why the text cannot be spoken, until it changes or is spoken again. The player then shows its former sound as before.
+  function tellUnspeakable(reason = "") {
+    find(".rp-unspeakable").textContent = reason;
+    find(".rp-unspeakable").hidden = !reason;
+  }
+
+  document.addEventListener("reprise:begun", () => tellUnspeakable());
+  document.addEventListener("reprise:unspeakable", (event) => {
+    if (!here() || !isOfTextBox(event.detail.ticket)) return;
+    event.preventDefault();
+    tellUnspeakable(event.detail.reason);
+  });
+
   find(".rp-long span").textContent = words("writing.long", { most: props.long });
   find(".rp-long button").onclick = () => trigger("to_script");
   find(".rp-send").onclick = () => {
@@ -177,6 +191,7 @@ export function mount({ element, props, trigger, watch }) {
     const value = props.value ?? {};
     if ("write" in value) write(value.write);
     else if (!("text" in value)) show(value);
+    tellUnspeakable();
     showFacts(value.text ?? area()?.value ?? "");
   });
 }

@@ -10,7 +10,7 @@ All messages have the page's `ticket`, a sequence `number`, and `status`, a sent
     end     total (samples), stop_reason ("end", "short", "length", "cancelled", None after an error),
             take (id of the saved take, or None), wav (None, or its `url`, a link that expires, `name`, `tags`, and
             whether the file is `marked` with a watermark; the chunks are not),
-            problem (whether the status is an error), facts (further details if the take was saved)
+            problem (whether the status is an error), unspeakable (true if the error is the text's), facts (further details if the take was saved)
 
 New links to a sound's files (`renew_links`) are a message with its `id` and `links` only.
 """
@@ -29,7 +29,7 @@ import gradio as gr
 from pydantic import Field
 
 from engine.engine import MAX_SEED, SpeakOptions
-from engine.errors import InvalidInput, InvalidOption, RepriseError, VoiceNotFound
+from engine.errors import InvalidInput, InvalidOption, InvalidText, RepriseError, VoiceNotFound
 from engine.text import MAX_PAUSE, speaking_time
 from engine.text.ssml import plain_text
 from storage.repositories.takes import MAX_TEXT
@@ -255,7 +255,8 @@ class SpeakHandlers:
                 threading.Thread(target=self._store, args=unfinished, name="reprise-keep").start()
             raise
         except Exception as error:
-            yield self._end_message(pending, None, messages.error_message(error, texts), texts)
+            end = self._end_message(pending, None, messages.error_message(error, texts), texts)
+            yield {**end, "unspeakable": True} if isinstance(error, InvalidText) else end
 
     def _store(self, pending: PendingTake, result: SpeechResult | None, reason: str) -> TakeRecord | None:
         """Store a take as `TakeStore.save` does. reason: of a take without a result."""

@@ -9,6 +9,7 @@ from storage import Storage, VoiceLibrary
 from storage.pronunciations import Pronunciation
 from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, Script
+from tests.support.waiting import until
 from tests.web.tabs.speak.test_tab import Serve
 from tests.web.visiting import finish_deletions, hold_response, picker, violations, visit, wait_for
 

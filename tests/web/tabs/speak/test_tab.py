@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Request, Route, expect
 
+from engine.errors import InvalidText
 from engine.text import speaking_time
 from storage import Storage, VoiceLibrary, VoiceRecord
 from storage.voices.sample_voices import install_samples
@@ -135,6 +136,27 @@ def test_takes_are_played_compared_saved_deleted_repeated_proofed_and_repaired(
         assert storage.history.page().total == 0
         proof_and_repair(page, monkeypatch)
         assert len(engine.asked) == 3 + 4
+        refuse_an_unspeakable_text(page, engine)
+
+
+def refuse_an_unspeakable_text(page: Page, engine: FakeEngine) -> None:
+    """Check that a text that cannot be spoken is explained beside it, and that the take that was playing plays on."""
+    take = speak_text(page, "A take that is long enough to be still playing when another text is refused." * 2)
+    page.evaluate("id => { window.reprisePlayer.play(id); }", take)
+    page.wait_for_function("id => window.reprisePlayer.playing === id", arg=take, polling=100)
+    page.evaluate("""() => {
+        const note = ({ detail }) => (window.resumed = detail.id);
+        document.addEventListener("reprise:begun", () => document.addEventListener("reprise:playing", note), { once: true });
+    }""")
+    engine.script.fail_after, engine.script.failure = 0, InvalidText("text.no_words")
+    page.get_by_label(TEXT).fill("Привет")
+    page.get_by_role("button", name="Speak", exact=True).click()
+    reason = page.locator("#rp-writing").get_by_role("alert")
+    expect(reason).to_contain_text("no words")
+    page.wait_for_function("id => window.resumed === id", arg=take, polling=100)
+    expect(page.locator(".rp-status")).to_contain_text("Spoken to the end")
+    page.get_by_label(TEXT).fill("Hello")
+    expect(reason).to_be_hidden()
 
 
 def reach_speak_without_scrolling(page: Page) -> None:
