@@ -10,7 +10,8 @@ All messages have the page's `ticket`, a sequence `number`, and `status`, a sent
     end     total (samples), stop_reason ("end", "short", "length", "cancelled", None after an error),
             take (id of the saved take, or None), wav (None, or its `url`, a link that expires, `name`, `tags`, and
             whether the file is `marked` with a watermark; the chunks are not),
-            problem (whether the status is an error), unspeakable (true if the error is the text's), facts (further details if the take was saved)
+            problem (whether the status is an error), unspeakable (true if the text is the reason),
+            facts (further details if the take was saved)
 
 New links to a sound's files (`renew_links`) are a message with its `id` and `links` only.
 """

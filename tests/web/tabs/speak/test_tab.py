@@ -146,7 +146,8 @@ def refuse_an_unspeakable_text(page: Page, engine: FakeEngine) -> None:
     page.wait_for_function("id => window.reprisePlayer.playing === id", arg=take, polling=100)
     page.evaluate("""() => {
         const note = ({ detail }) => (window.resumed = detail.id);
-        document.addEventListener("reprise:begun", () => document.addEventListener("reprise:playing", note), { once: true });
+        const listen = () => document.addEventListener("reprise:playing", note);
+        document.addEventListener("reprise:begun", listen, { once: true });
     }""")
     engine.script.fail_after, engine.script.failure = 0, InvalidText("text.no_words")
     page.get_by_label(TEXT).fill("Привет")
