@@ -75,9 +75,11 @@ def speak(
             speaker = _saved_or_own(command, engine, voice) if voice else _one_off_voice(engine, reference, transcript)
             name = engine.name
             take, result = _speak(engine, text, speaker.voice, replace(engine.default_options, **given), watermark)
-        if speaker.id and take.seconds:
-            _count_use(command, speaker.id, take.seconds)
-        finish(take, result, output, Provenance.from_take(name, speaker.id, result.seed), lufs)
+        try:
+            finish(take, result, output, Provenance.from_take(name, speaker.id, result.seed), lufs)
+        finally:
+            if speaker.id and take.seconds:
+                _count_use(command, speaker.id, take.seconds)
 
 
 def finish(

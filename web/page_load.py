@@ -61,7 +61,7 @@ class PageLoadHandlers:
         return heading_html(context, request), self._welcome(voices, owner), picker, message
 
     def _welcome(self, voices: Sequence[ListedVoice], owner: str) -> dict[str, bool]:
-        """Return the value of the welcome: whether the owner has made a voice or a take."""
+        """Return the value of the welcome: whether the owner has made a voice, or used one."""
         own = any(not voice.shared for voice in voices)
         return {"made": own or bool(self._context.storage.uses.all(owner=owner))}
 

@@ -104,7 +104,7 @@ class WyomingHandler(AsyncEventHandler):
         try:
             async with asyncio.timeout(UNREAD_SECONDS):
                 await self.writer.wait_closed()
-        except (TimeoutError, ConnectionError):
+        except OSError:  # also TimeoutError, and what has ended the connection
             self.writer.transport.abort()  # a client that has ended its side and reads nothing
 
     async def handle_event(self, event: Event) -> bool:

@@ -42,9 +42,13 @@ class VoiceUses:
             self._times[key] += 1
             self._seconds[key] = self._seconds.get(key, 0.0) + seconds
             if not self._writing:
-                self._writing = True
-                self._thread = threading.Thread(target=self._write_all, name="reprise-uses", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._write_all, name="reprise-uses", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:  # no more threads; the next use tries again
+                    log.warning("the uses of voices could not be counted: %s", error)
+                else:
+                    self._thread, self._writing = thread, True
 
     def wait(self) -> None:
         """Wait until everything so far is written."""
@@ -67,6 +71,8 @@ class VoiceUses:
                     pass
                 except RepriseError as error:
                     log.warning("the use of a voice could not be counted: %s", error)
+                except Exception:  # the thread goes on, since it is not begun again
+                    log.exception("the use of a voice could not be counted")
 
     def _take(self) -> dict[_Key, VoiceUse]:
         """Return and forget the uses to be written; without any, the thread is over."""

@@ -165,7 +165,7 @@ def of_loudness(lufs: float, rounded: bool) -> Finding:
         return Finding("loudness", "loud", "amber", lufs, Fix.LEVEL)
     if lufs < _SOFT:
         if rounded and lufs < _FAINT:
-            return Finding("loudness", "faint", "red", lufs, Fix.LEVEL)
+            return Finding("loudness", "faint", "red", lufs)  # leveling would level the rounding, too
         return Finding("loudness", "quiet", "amber", lufs, Fix.LEVEL)
     return Finding("loudness", "good", "green", lufs)
 

@@ -133,7 +133,7 @@ def split_by_speaker(
         if found is None or found[0] not in known or (not found[1] and number == len(lines)):
             if is_over:
                 parts.append(SpeakerLines(None, []))
-            _append(parts[-1].lines, line)
+            _append(parts[-1], line)
             in_brackets = in_brackets and not is_over
         else:
             name, text = found[0], line[: len(line) - len(bare)] + found[1]
@@ -179,11 +179,11 @@ def direction_tag(direction: str) -> str:
     return "" if _EXTENSION.fullmatch(content) else style_tag(content)
 
 
-def _append(lines: list[str], line: str) -> None:
-    """Append a line of a speech. A direction that has the line of the name for itself is put before it."""
-    if len(lines) == 1 and regex.fullmatch(_DIRECTION, lines[0]):
-        line = f"{direction_tag(lines.pop())} {line}".strip()
-    lines.append(line)
+def _append(part: SpeakerLines, line: str) -> None:
+    """Append a line. A direction that has the line of the speaker's name for itself is put before it."""
+    if part.speaker is not None and len(part.lines) == 1 and regex.fullmatch(_DIRECTION, part.lines[0]):
+        line = f"{direction_tag(part.lines.pop())} {line}".strip()
+    part.lines.append(line)
 
 
 def _quoted(line: str) -> "regex.Match[str] | None":

@@ -29,8 +29,6 @@ _HEADING = regex.compile(
     r"|CONCLUSIONS?|DISCUSSION|INTRODUCTION|RESULTS|SUMMARY"
 )
 
-_CAPITALS = regex.compile(r"\([\p{Lu}'’.\s]+\)")  # (CONT'D), (INTO PHONE)
-
 
 class _Cue(NamedTuple):
     """The line that begins a speech. text: "" if the speech begins on the next line."""
@@ -71,7 +69,7 @@ def _rewritten(lines: Iterable[str], cues: Iterable[_Cue | None]) -> Iterator[st
             yield f"{speaker}: {line}" if speaker and line.startswith("[") else line
             waiting = ""
         else:
-            if waiting:
+            if direction_tag(waiting):
                 yield waiting
             yield " ".join(filter(None, (f"{cue.name}:", cue.text and direction_tag(cue.direction), cue.text)))
             waiting = "" if cue.text else cue.direction
@@ -86,6 +84,4 @@ def _cue(before: str, line: str, following: str) -> _Cue | None:
     if not found["text"] and (not following or (is_alone and before)):
         return None
     direction = f"({found['aside']})" if found["aside"] else (found["direction"] or "").strip()
-    if is_alone and _CAPITALS.fullmatch(direction):
-        direction = ""
     return _Cue(found["name"], direction, found["text"] or "")

@@ -179,7 +179,10 @@ def test_disconnected_client_frees_its_slot(server: Server) -> None:
     with_client(server, visit)
 
 
-def test_client_that_reads_nothing_is_dropped(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("half_closed", [False, True])
+def test_client_that_reads_nothing_is_dropped(
+    server: Server, monkeypatch: pytest.MonkeyPatch, half_closed: bool
+) -> None:
     """Sending would wait for it without end. One that has vanished without a word is noticed by the system."""
     handlers: list[WyomingHandler] = []
     handle = WyomingHandler.handle_event
@@ -198,6 +201,8 @@ def test_client_that_reads_nothing_is_dropped(server: Server, monkeypatch: pytes
             while not handlers:
                 await asyncio.sleep(0.01)
             sent = handlers[0].writer
+            if half_closed:
+                writer.write_eof()
             assert sent.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             async with asyncio.timeout(TIMEOUT):
                 await sent.wait_closed()
@@ -206,7 +211,7 @@ def test_client_that_reads_nothing_is_dropped(server: Server, monkeypatch: pytes
             writer.close()
 
     run(leave_unread)
-    assert server.busy() == 0
+    until(lambda: server.busy() == 0)
 
 
 @pytest.mark.parametrize(

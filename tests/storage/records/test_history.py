@@ -15,6 +15,7 @@ from storage.database import Database
 from storage.models import OwnerDeletionRow
 from storage.repositories.owner_settings import OwnerSettings
 from storage.repositories.takes import NewTake, TakeRecord, TimedWord
+from storage.repositories.voices import usage
 from storage.repositories.voices.usage import VoiceUse
 from storage.storage import Storage
 from tests.storage.making import clip, count_rows, voice
@@ -230,6 +231,19 @@ def test_voice_uses_survive_clearing_the_history(storage: Storage) -> None:
     add(storage, owner="other", voice_id="a" * 32)
     assert storage.history.clear() == 3
     assert storage.uses.all() == {"a" * 32: VoiceUse(2, 3.5)}
+
+
+def test_uses_are_counted_after_an_unexpected_error(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_given: object) -> None:
+        raise RuntimeError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(usage, "count_use", fail)
+        storage.uses.add("a" * 32, 1.5, owner="local", deletion_token=storage.deletion_token())
+        storage.uses.wait()
+    storage.uses.add("a" * 32, 2.5, owner="local", deletion_token=storage.deletion_token())
+    storage.uses.wait()
+    assert storage.uses.all() == {"a" * 32: VoiceUse(1, 2.5)}
 
 
 def test_uses_that_are_no_takes_are_counted_too(storage: Storage) -> None:

@@ -192,6 +192,8 @@ def test_other_dialogue_styles() -> None:
         ("Tom & Dick", "Yes!"),
         ("Man of the Sea", "Oh!"),
     ]
+    told = parse("(Paris, 1890)\nIt rained.\n\n(1)\nThe first thing.")
+    assert [card.text for card in told.cards] == ["(Paris, 1890)", "It rained.", "(1)", "The first thing."]
     chat = parse("[12/05/24, 10:32:11 PM] Anna: Hi.\n(00:05) Ben: Hi.\nAnna (10:34): Well?\nBen: See [10:35] it.")
     assert [(card.speaker, card.text) for card in chat.cards] == [
         ("Anna", "Hi."),

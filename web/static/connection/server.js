@@ -21,9 +21,8 @@ export const server = new ServerWatch({
 });
 const browsers = window.fetch.bind(window);
 const version = document.querySelector("meta[name=reprise-page]").content; // web/ui/page_version.py
-// What the page asks for by itself, it asks for again.
-const refused = () => navigator.userActivation?.isActive !== false && announce("refused");
-const transport = new Transport({ fetch: browsers, answers, version, lost: () => server.lost(), useless, refused });
+const isActive = () => navigator.userActivation?.isActive !== false; // whether the user has just done something
+const transport = new Transport({ fetch: browsers, answers, version, lost: () => server.lost(), useless, isActive, refused: () => announce("refused") });
 
 async function ask() {
   const response = await browsers("./reprise/alive", { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT) });

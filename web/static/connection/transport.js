@@ -36,9 +36,11 @@ const ended = () => new Response(ENDED, { headers: { "Content-Type": "text/event
 
 export class Transport {
   // fetch: the browser's. answers: a LatestAnswers. version: the page's. lost(): a request or its answer was lost.
-  // useless(): the server refuses the calls of this page. refused(): it has refused an action. after(ms, done): a timer.
-  constructor({ fetch, answers, version, lost, useless, refused, after = (ms, done) => setTimeout(done, ms) }) {
-    Object.assign(this, { browsers: fetch, answers, version, lost, useless, refused, after });
+  // useless(): the server refuses the calls of this page. refused(): it has refused what the user did;
+  // what the page asks for by itself, it asks for again. isActive(): whether the user has just done something.
+  // after(ms, done): a timer.
+  constructor({ fetch, answers, version, lost, useless, refused, isActive = () => true, after = (ms, done) => setTimeout(done, ms) }) {
+    Object.assign(this, { browsers: fetch, answers, version, lost, useless, refused, isActive, after });
     this.joined = null; // the status with which the server answered the last event of the queue
     this.away = false; // whether the server is gone
     this.unanswered = new Set(); // an AbortController for each request
@@ -118,11 +120,12 @@ export class Transport {
 
   async run(input, options) {
     const request = this.answers.ask(JSON.parse(options.body).fn_index);
+    const isUsers = !request.shows && this.isActive();
     try {
       const response = await this.call(input, options);
       if (!response.ok) {
         this.answers.failed(request);
-        if (!request.shows && ![...NO_SERVER, ...USELESS].includes(response.status)) this.refused();
+        if (isUsers && ![...NO_SERVER, ...USELESS].includes(response.status)) this.refused();
         return response;
       }
       const answer = await response.json();

@@ -2,8 +2,8 @@
 // samples, and "end" with a link to the finished WAV; see web/tabs/speak/handlers.py. Its event `renew_links` requests links
 // to a sound's files, which arrive there, too. Lists play through `window.reprisePlayer`. The player dispatches on the
 // document: `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a take is stored), `reprise:broken` (a take will be
-// stored, after the connection broke off), `reprise:begun`, `reprise:heard`, `reprise:stalled`, and `reprise:unspeakable` (why a text cannot be spoken), whose
-// default is to show it here.
+// stored, after the connection broke off), `reprise:begun`, `reprise:heard`, `reprise:stalled`, and `reprise:unspeakable`
+// (why a text cannot be spoken), whose default is to show it here.
 
 import { FileLinks } from "./file_links.js";
 import { openOutput } from "./playout/outputs.js";
@@ -252,7 +252,7 @@ class Player {
   finish({ wav, stop_reason: reason, total, problem, unspeakable = false, take, facts }) {
     Object.assign(this.stats, { finished: true, stopReason: reason });
     if (!total) {
-      this.restorePrevious(unspeakable && !this.hushed);
+      this.restorePrevious(unspeakable && !this.hushed && !this.stopping);
     } else if (this.live) {
       Object.assign(this.live, { wav: wav && { ...wav }, status: this.status });
       this.live.facts = { ...this.live.facts, ending: reason ?? "error", ...facts };

@@ -14,21 +14,26 @@ export function mount({ element, props, trigger, upload, watch }) {
 
   const say = (...children) => result.replaceChildren(...children);
 
-  let last = null; // the file that was chosen last; an answer about another one is late
+  let checks = 0; // that were asked for
+  let last = null; // the file that was chosen last
+  let asked = 0; // number of the last check whose answer is awaited; 0 for none. Other answers are late
 
   async function check(file) {
     if (!file) return;
     last = file;
+    asked = 0;
     if (file.size > props.max_mb * MEGABYTE) return say(create("p", { text: words("library.too_large", { name: file.name, mb: props.max_mb }) }));
     say(create("p", { text: words("check.checking", { name: file.name }) }));
     const sent = await upload(file).catch(() => null);
     if (file !== last) return;
     if (!sent) return say(create("p", { text: words("library.upload_failed", { name: file.name }) }));
-    return trigger("check", { path: sent.path, name: file.name });
+    asked = checks += 1;
+    return trigger("check", { path: sent.path, name: file.name, number: asked });
   }
 
-  function show({ name, verdict, lines } = {}) {
-    if (!verdict || (last && name !== last.name)) return;
+  function show({ name, verdict, lines, number } = {}) {
+    if (!verdict || number !== asked) return;
+    asked = 0;
     const title = verdict === "bad" ? [] : [create("strong", { text: words(VERDICTS[verdict]) })];
     const about = create("p", { class: "rp-check-verdict", "data-verdict": verdict }, ...title, create("span", { text: name }));
     say(about, create("ul", {}, ...lines.map((line) => create("li", { text: line }))));
@@ -52,5 +57,5 @@ export function mount({ element, props, trigger, upload, watch }) {
     check(event.dataTransfer.files[0]);
   });
   watch("value", () => show(props.value ?? undefined));
-  document.addEventListener("reprise:refused", () => last && say());
+  document.addEventListener("reprise:refused", () => asked && say());
 }

@@ -1,7 +1,7 @@
 """Check whether a file was made by Reprise, in the Status tab.
 
-Event `check`: the upload (`path`, `name`). Answer: `name`, `verdict` ("ours", "marked", "not_ours", or "bad" for a file
-that cannot be read), `lines` (messages), `nonce` (differs each time).
+Event `check`: the upload (`path`, `name`), `number`. Answer: `name`, `verdict` ("ours", "marked", "not_ours", or "bad"
+for a file that cannot be read), `lines` (messages), `number`, `nonce` (differs each time).
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class FileCheckHandlers:
             verdict, lines = await self._files.run(request, value, partial(self._check, value, token, request))
         except Exception as error:
             verdict, lines = "bad", [error_message(error, texts)]
-        return {"name": uploaded_name(value), "verdict": verdict, "lines": lines, "nonce": secrets.token_hex(4)}
+        number = value.get("number") if isinstance(value, dict) else None
+        about = {"number": number, "nonce": secrets.token_hex(4)}
+        return {"name": uploaded_name(value), "verdict": verdict, "lines": lines, **about}
 
     def _check(self, value: Any, token: Any, request: gr.Request) -> tuple[str, list[str]]:
         """Return the answer's verdict and lines. Raises RepriseError for a file that cannot be read."""

@@ -132,7 +132,8 @@ def test_quiet_clip_is_a_problem_only_where_rounding_to_16_bits_is_heard() -> No
         as_16_bits, as_floats = (examine(written(quiet, subtype=subtype)) for subtype in ("PCM_16", "FLOAT"))
         assert found(as_16_bits, "loudness").light == light, lufs
         assert found(as_floats, "loudness").light == "amber"
-        assert found(as_16_bits, "loudness").fix is found(as_floats, "loudness").fix is Fix.LEVEL
+        assert found(as_16_bits, "loudness").fix is (Fix.LEVEL if light == "amber" else None)
+        assert found(as_floats, "loudness").fix is Fix.LEVEL
 
 
 @pytest.mark.parametrize(("clip", "times"), [(WOMAN, 3), (MAN, 8)], ids=["woman", "man"])

@@ -72,8 +72,10 @@ function transport(fetch) {
   const counts = { lost: 0, useless: 0, refused: 0 };
   const count = (what) => () => (counts[what] += 1);
   const answers = new LatestAnswers(events);
-  const made = new Transport({ fetch, answers, version: "v1", lost: count("lost"), useless: count("useless"), refused: count("refused") });
-  return { counts, made };
+  const user = { isActive: true };
+  const more = { refused: count("refused"), isActive: () => user.isActive };
+  const made = new Transport({ fetch, answers, version: "v1", lost: count("lost"), useless: count("useless"), ...more });
+  return { counts, made, user };
 }
 
 test("only late outputs of an answer are replaced", async () => {
@@ -99,7 +101,7 @@ test("without a server, events fail and Gradio keeps working", async () => {
 
 test("a gateway error counts as a lost server, a refusal does not", async () => {
   let status = 502;
-  const { counts, made } = transport(async () => new Response("{}", { status }));
+  const { counts, made, user } = transport(async () => new Response("{}", { status }));
   await made.send(CALL, body(1));
   await made.send(JOIN, body(1));
   assert.equal(counts.lost, 2);
@@ -107,6 +109,9 @@ test("a gateway error counts as a lost server, a refusal does not", async () => 
   assert.equal((await made.send(CALL, body(4))).status, 429);
   assert.equal((await made.send(CALL, body(1))).status, 429);
   assert.deepEqual(counts, { lost: 2, useless: 0, refused: 1 }, "of an action, not of what is only shown");
+  user.isActive = false;
+  await made.send(CALL, body(1));
+  assert.equal(counts.refused, 1, "of what the user did, not of what the page asks for by itself");
 });
 
 test("calls name the page's version; a refusal of the page makes it useless", async () => {
