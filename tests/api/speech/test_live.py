@@ -361,7 +361,7 @@ def test_session_is_not_idle_during_playback(server: Server, monkeypatch: pytest
 def test_session_is_not_idle_while_its_reply_waits_for_the_engine(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "IDLE_SECONDS", 3.0)
+    monkeypatch.setattr(live, "IDLE_SECONDS", 1.0)
     parts = EncodedSpeech.parts
 
     async def late(stream: EncodedSpeech) -> AsyncIterator[Part]:

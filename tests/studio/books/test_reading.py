@@ -641,7 +641,7 @@ def test_speakers_of_a_play(tmp_path: Path, style: str) -> None:
     (script,) = extracted(tmp_path, title="B", blocks=blocks).scripts
     speakers = [card.speaker for card in script.cards]
     assert speakers == [None, None, "ANNA", "BEN", "ANNA", "BEN"]
-    assert script.cards[-1].text == ("(aside) Well." if "aside" in style else "Well.")
+    assert script.cards[-1].text == ("[aside] Well." if "aside" in style else "Well.")
     assert script.cards[0].chapter == "Act 1: A room"
 
 

@@ -89,10 +89,10 @@ def slow_messages(ticket: str) -> Iterator[dict[str, Any]]:
     yield {**frame, "number": 0, "kind": "start", "rate": RATE, "expected": 600}
     piece = RATE // 2
     for number, start in enumerate((0, piece), 1):
-        SLOW.acquire()
+        SLOW.acquire(timeout=60)
         pcm = base64.b64encode(TAKE[start : start + piece].astype("<i2").tobytes()).decode()
         yield {**frame, "number": number, "kind": "chunk", "start": start, "pcm": pcm}
-    SLOW.acquire()
+    SLOW.acquire(timeout=60)
     end = {"stop_reason": "end", "total": 2 * piece, "wav": None, "problem": False, "take": "take-1"}
     yield {**frame, "number": 3, "kind": "end", **end}
 

@@ -190,7 +190,8 @@ export class PlayerView {
     const heard = [ms !== null && words("player.first_sound", { ms }), stallsOf(stalls, pageLanguage())];
     this.find(".rp-player").dataset.state = player.state;
     this.find(".rp-player").dataset.blank = !sound && player.state !== "waiting";
-    this.find(".rp-status").setAttribute("aria-live", player.state === "speaking" ? "off" : "polite"); // screen readers skip the running figures
+    // Screen readers skip the running figures.
+    this.find(".rp-status").setAttribute("aria-live", player.state === "speaking" ? "off" : "polite");
     this.find(".rp-first").textContent = lost ? "" : heard.filter(Boolean).join(" · ");
     this.find(".rp-download").hidden = !sound?.wav && !factsOf(sound).links;
     this.find(".rp-formats").hidden = !factsOf(sound).links;
@@ -205,7 +206,9 @@ export class PlayerView {
     const { player, sound } = this;
     const { playback, state, live, status } = player;
     if (playback.silent) return words("player.silent");
-    if (state === "speaking" && playback.buffering) return words("player.buffering", { time: tenth(sound.seconds - playback.seconds) });
+    if (state === "speaking" && playback.buffering) {
+      return words("player.buffering", { time: tenth(sound.seconds - playback.seconds) });
+    }
     const other = sound && sound !== live && !MESSAGES.includes(state); // a take of the list
     return (other ? sound.status : status) || (sound ? "" : words("player.empty"));
   }

@@ -1,4 +1,4 @@
-"""A round is repeated by its seed, and each of its checks can fail."""
+"""Random use of the page in the attack: a round is repeated by its seed, and each of its checks can fail."""
 
 import random
 from collections.abc import Callable
@@ -15,10 +15,8 @@ from tests.attack.pages.checks import differences
 from tests.attack.pages.random_use import plan
 from tests.attack.pages.visit import ABSENT, Visit
 from tests.support.fake_engine import FakeEngine
-from tests.web.conftest import chromium, serve
 from web import page as served
 
-__all__ = ["chromium", "serve"]  # fixtures
 TAMPERED = """() => {
   document.querySelector(".rp-rail-star[aria-pressed=true]").ariaPressed = "false";
   document.querySelector("#rp-speak").disabled = true;
