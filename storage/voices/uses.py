@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
 
 from engine.errors import OwnerDeleted, RepriseError
 from storage.database import Database
@@ -25,7 +24,7 @@ class VoiceUses:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lock = threading.Lock()
-        self._times, self._seconds = Counter[_Key](), dict[_Key, float]()
+        self._uses: dict[_Key, VoiceUse] = {}  # to be written
         self._thread = threading.Thread()  # the last one that wrote
         self._writing = False
 
@@ -39,8 +38,8 @@ class VoiceUses:
             return
         key = (checked_owner(owner), voice_id, deletion_token)
         with self._lock:
-            self._times[key] += 1
-            self._seconds[key] = self._seconds.get(key, 0.0) + seconds
+            before = self._uses.get(key, VoiceUse(0, 0.0))
+            self._uses[key] = VoiceUse(before.times + 1, before.seconds + seconds)
             if not self._writing:
                 thread = threading.Thread(target=self._write_all, name="reprise-uses", daemon=True)
                 try:
@@ -77,11 +76,8 @@ class VoiceUses:
     def _take(self) -> dict[_Key, VoiceUse]:
         """Return and forget the uses to be written; without any, the thread is over."""
         with self._lock:
-            uses = {key: VoiceUse(times, self._seconds[key]) for key, times in self._times.items()}
-            self._times.clear()
-            self._seconds.clear()
-            if not uses:
-                self._writing = False
+            uses, self._uses = self._uses, {}
+            self._writing = bool(uses)
         return uses
 
     def _write(self, owner: str, voice_id: str, deletion_token: str, use: VoiceUse) -> None:
