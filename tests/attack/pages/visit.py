@@ -171,6 +171,7 @@ class Visit:
 
 
 def wait_until_open(page: Page) -> None:
-    """Wait until the page has its owner and its voices."""
-    opened = "window.reprisePlayer && document.querySelector('#rp-picker input')?.value"
+    """Wait until the page has its owner and its voices. A voice can be picked before their list has arrived."""
+    listed = "document.querySelector('.rp-rail-row, .rp-rail-none:not([hidden])')"
+    opened = f"window.reprisePlayer && document.querySelector('#rp-picker input')?.value && {listed}"
     page.wait_for_function(opened, timeout=LOADING, polling=50)
