@@ -136,5 +136,5 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.app
 $(VENV)/.lab: requirements-lab.txt $(VENV)/.dev
 	$(PIP) install -r requirements-lab.txt -c $(LOCK)
 	$(PIP) install --no-deps $(RESEMBLYZER)
-	$(PYTHON) -c "import librosa.feature"  # compiles functions, once for this environment
+	$(PYTHON) -c "import librosa; librosa.feature.melspectrogram"  # compiles functions, once for this environment
 	@touch $@
