@@ -60,8 +60,8 @@ def connect(
     from ray import serve
 
     use_container_cores()  # of this process, which examines clips
-    started = _connect(ray, address, cpus, gpus)
     try:
+        started = _connect(ray, address, cpus, gpus)
         serve.start(proxy_location="Disabled", logging_config={"enable_access_log": False, "log_level": "WARNING"})
         handle = _deploy(serve, settings, attach=attach)
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")

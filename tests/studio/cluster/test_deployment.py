@@ -67,6 +67,19 @@ def test_connecting_process_stays_within_its_containers_cores(monkeypatch: pytes
     assert limited
 
 
+def test_cluster_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="Ray Serve is not installed (pip install 'ray[serve]')")
+    pytest.importorskip("ray.serve")
+
+    def fail(*_: object, **__: object) -> None:
+        raise Exception("The current node timed out during startup.")  # Ray's own, of no other class
+
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(ray, "init", fail)
+    with pytest.raises(EngineFailed, match="could not be started on the cluster: The current node timed out"):
+        deployment.connect(deployment.LOCAL, OURS)
+
+
 @pytest.mark.parametrize("address", ["nowhere.invalid:6379", "127.0.0.1:1", "[::1:6379", "127.0.0.1:port"])
 def test_cluster_that_cannot_be_reached_is_named(address: str) -> None:
     """Ray itself would wait for it without end."""
