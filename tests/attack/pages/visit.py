@@ -20,10 +20,10 @@ ABSENT = "absent"  # instead of the name of an element that cannot be reached
 # place, if nothing covers it. Tabs that do not fit are in a menu.
 ACT = """([how, steps]) => {
   const find = ({ do: what, on, pick }) => {
+    const modal = document.querySelector("dialog:modal");
     const menu = [...document.querySelectorAll("#rp-tabs .overflow-dropdown button")];
     const rest = TABS.filter((tab) => !document.getElementById(`rp-tab-${tab}-button`));
-    if (what === "tab") return document.getElementById(`rp-tab-${on}-button`) ?? menu[rest.indexOf(on)];
-    const modal = document.querySelector("dialog:modal");
+    if (what === "tab") return modal ? null : (document.getElementById(`rp-tab-${on}-button`) ?? menu[rest.indexOf(on)]);
     const nodes = [...document.querySelectorAll(on)].filter((node) => !node.disabled
       && node.checkVisibility({ visibilityProperty: true }) && (!modal || modal.contains(node)));
     return nodes[pick % nodes.length];
