@@ -9,9 +9,8 @@ from storage import Storage, VoiceLibrary
 from storage.pronunciations import Pronunciation
 from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, Script
-from tests.support.waiting import until
 from tests.web.tabs.speak.test_tab import Serve
-from tests.web.visiting import finish_deletions, hold_response, picker, violations, visit, wait_for
+from tests.web.visiting import SIZE, finish_deletions, hold_response, picker, violations, visit, wait_for
 
 # Notes the mark of the first voice at each list that is shown, and counts the tasks after which the focus is nowhere.
 NOTE_MARKS = """() => {
@@ -35,19 +34,19 @@ def is_mark(message: Request | Response) -> bool:
     return '"marked"' in (request.post_data or "")
 
 
-def scroll_to_new_voice(page: Page) -> None:
-    """Check that the wheel, with the pointer over the voices, brings the button below them above the player."""
+def is_above_player(page: Page, on: str) -> bool:
+    element, player = (
+        page.locator(each).evaluate("node => node.getBoundingClientRect().toJSON()") for each in (on, "#rp-dock")
+    )
+    return bool(element["bottom"] <= player["top"])
+
+
+def check_first_view(page: Page) -> None:
+    """Check that the player covers neither Speak nor the button below the voices, beside the first steps."""
     page.set_viewport_size({"width": 1280, "height": 600})
-    new, player = page.locator("#rp-to-new"), page.locator("#rp-dock")
-
-    def is_above() -> bool:
-        (button, below) = (each.evaluate("node => node.getBoundingClientRect().toJSON()") for each in (new, player))
-        return bool(button["bottom"] <= below["top"])
-
-    page.locator(".rp-rail-row").first.hover()
-    assert not is_above()
-    until(lambda: page.mouse.wheel(0, 1000) or is_above())  # first the list is scrolled to its end, then the page
-    page.evaluate("scrollTo(0, 0)")
+    assert is_above_player(page, "#rp-to-new")
+    page.set_viewport_size(SIZE)
+    assert all(is_above_player(page, on) for on in ("#rp-speak", "#rp-to-new"))
     page.set_viewport_size({"width": 1280, "height": 800})
 
 
@@ -63,7 +62,7 @@ def test_studio_works_with_the_keyboard(
             expect(page.locator(".rp-card-name")).to_have_text("Adam")
             expect(page.get_by_text("There are no voices yet.")).to_be_hidden()  # the list has not arrived
         expect(page.get_by_text("Or make your own")).to_be_visible()
-        scroll_to_new_voice(page)
+        check_first_view(page)
         expect(page.get_by_label("Text to speak")).to_have_value(adam.demo)
         page.get_by_role("button", name="Got it").press("Enter")
         expect(page.get_by_text("Or make your own")).to_be_hidden()
