@@ -20,6 +20,7 @@ from tests.attack.pages import checks
 from tests.attack.pages.actions import ACTIONS, PREPARATIONS, Step
 from tests.attack.pages.visit import ABSENT, Visit
 from tests.web.page.forwarder import Forwarder
+from tests.web.visiting import finish_deletions
 
 MOVES = 20
 LATENCIES = (0.0, 0.0, 0.02, 0.1, 0.2)  # seconds, at most
@@ -87,6 +88,9 @@ def play(chromium: Browser, url: str, storage: Storage, round: Plan) -> None:
                     visit.troubles.append("the focus is lost")
             if visit.troubles:
                 break
+        for page in visit.pages:
+            visit.settle(page)
+            finish_deletions(page)  # those of one page change the others
         for page in visit.pages:
             visit.settle(page)
         for page in visit.pages:
