@@ -23,7 +23,8 @@ ACT = """([how, steps]) => {
     const modal = document.querySelector("dialog:modal");
     const menu = [...document.querySelectorAll("#rp-tabs .overflow-dropdown button")];
     const rest = TABS.filter((tab) => !document.getElementById(`rp-tab-${tab}-button`));
-    if (what === "tab") return modal ? null : (document.getElementById(`rp-tab-${on}-button`) ?? menu[rest.indexOf(on)]);
+    if (what === "tab" && modal) return null;
+    if (what === "tab") return document.getElementById(`rp-tab-${on}-button`) ?? menu[rest.indexOf(on)];
     const nodes = [...document.querySelectorAll(on)].filter((node) => !node.disabled
       && node.checkVisibility({ visibilityProperty: true }) && (!modal || modal.contains(node)));
     return nodes[pick % nodes.length];
