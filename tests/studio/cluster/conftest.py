@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from engine.errors import EngineFailed
 from tests.storage.conftest import migrated_postgresql, postgresql, postgresql_server
 
 if TYPE_CHECKING:
@@ -30,10 +29,7 @@ def cluster() -> Iterator[ClusterEngine]:
 
     ray = pytest.importorskip("ray", reason="Ray Serve is not installed (pip install 'ray[serve]')")
     pytest.importorskip("ray.serve")
-    try:
-        made = connect(LOCAL, settings(), cpus=4, gpus=1)
-    except EngineFailed:  # Ray gives a cluster thirty seconds to start, which a busy machine may need
-        made = connect(LOCAL, settings(), cpus=4, gpus=1)
+    made = connect(LOCAL, settings(), cpus=4, gpus=1)
     yield made
     made.close()
     # Threads of Serve's that outlive the connection start no other cluster.
