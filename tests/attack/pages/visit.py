@@ -23,7 +23,7 @@ ACT = """([how, steps]) => {
     const modal = document.querySelector("dialog:modal");
     const menu = [...document.querySelectorAll("#rp-tabs .overflow-dropdown button")];
     const rest = TABS.filter((tab) => !document.getElementById(`rp-tab-${tab}-button`));
-    if (what === "tab" && modal) return null;
+    if (what === "tab") modal?.close();
     if (what === "tab") return document.getElementById(`rp-tab-${on}-button`) ?? menu[rest.indexOf(on)];
     const nodes = [...document.querySelectorAll(on)].filter((node) => !node.disabled
       && node.checkVisibility({ visibilityProperty: true }) && (!modal || modal.contains(node)));

@@ -96,7 +96,7 @@ class Dictionary {
     this.say(message, kind);
     const written = Object.entries(this.written());
     if (saved && written.every(([name, value]) => saved[name] === value)) this.clear();
-    if (erased) this.find(".rp-dialog-message").append(" ", button({ class: "rp-quiet", text: words("library.undo"), onclick: () => this.trigger("save_entry", erased) }));
+    if (erased) this.find(".rp-dialog-message").append(" ", button({ class: "rp-quiet", text: words("library.undo"), onclick: () => this.restore(erased) }));
   }
 
   // Rows are built only for other entries, so that the focus stays in them.
@@ -158,6 +158,12 @@ class Dictionary {
 
   erase(entry) {
     this.trigger("erase", entry);
+    this.form.elements.word.focus();
+  }
+
+  // The answer replaces the message, and with it the button.
+  restore(entry) {
+    this.trigger("save_entry", entry);
     this.form.elements.word.focus();
   }
 

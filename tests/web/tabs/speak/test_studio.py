@@ -145,6 +145,7 @@ def test_studio_works_with_the_keyboard(
         page.get_by_role("dialog").get_by_role("button", name="Undo").press("Enter")
         expect(gif).to_have_count(1)
         expect(page.get_by_label("Word", exact=True)).to_have_value("Not yet saved")
+        expect(page.get_by_label("Word", exact=True)).to_be_focused()
         # A language that is not among the usual ones stays that of the entry.
         words_file = FilePayload(name="words.csv", mimeType="text/csv", buffer=b"Zmorge,breakfast,,gsw\n")
         page.locator(".rp-dictionary [type=file]").set_input_files(words_file)
