@@ -1,6 +1,7 @@
 """The command line, with the bundled model and real files."""
 
 import errno
+import functools
 import os
 import pwd
 import runpy
@@ -62,11 +63,19 @@ def engine(bundled_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
     return bundled_engine
 
 
+@pytest.fixture(scope="module")
+def new_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a library without own voices, copied for each test: making it takes longer than most commands."""
+    file = tmp_path_factory.mktemp("library") / "voices.db"
+    with CommandContext("bundled", "cpu", str(file)).library():
+        return file
+
+
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Run:
+def run(tmp_path: Path, new_library: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Run:
     """A function that runs a command in a temporary folder, with a temporary library and the shared bundled model."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REPRISE_DATABASE", str(tmp_path / "voices.db"))
+    monkeypatch.setenv("REPRISE_DATABASE", str(shutil.copy(new_library, tmp_path)))
 
     def load(command: CommandContext, model: str, progress: LoadingProgress) -> SpeechEngine:
         return request.getfixturevalue("engine") if model == "bundled" else real(command, model, progress)
@@ -74,6 +83,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
     real = CommandContext._load
     monkeypatch.setattr(CommandContext, "_load", load)
     return lambda *arguments, **options: CliRunner().invoke(app.main, list(map(str, arguments)), **options)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def commands_made_once() -> Iterator[None]:
+    """Typer makes all commands anew for each one that is run, which takes longer than most of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", functools.cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture
@@ -179,6 +196,7 @@ def test_concurrent_first_starts_list_the_samples_and_load_packages_only_when_ne
 
 @pytest.mark.usefixtures("short_turns")
 def test_speak_with_a_reference_clip(run: Run) -> None:
+    Path("voices.db").unlink()
     result = run("speak", "Good morning.", "--reference", CLIP, "--transcript", WORDS, "-o", "out.wav")
     assert result.exit_code == 0, result.stderr
     samples, _rate = soundfile.read("out.wav", dtype="int16")
@@ -480,7 +498,7 @@ def test_options_may_precede_or_follow_the_command(run: Run, tmp_path: Path) -> 
     for arguments in (["--database", "one.db", "voices", "list"], ["voices", "list", "--database", "two.db"]):
         assert run(*arguments).exit_code == 0
     assert run("--database", "not-this.db", "voices", "list", "--database", "three.db").exit_code == 0
-    assert {path.name for path in tmp_path.glob("*.db")} == {"one.db", "two.db", "three.db"}
+    assert {path.name for path in tmp_path.glob("*.db")} == {"one.db", "two.db", "three.db", "voices.db"}
 
 
 def test_model_choices_have_license_notices() -> None:
