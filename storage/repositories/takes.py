@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Select, delete, exists, func, select, update
@@ -308,6 +309,7 @@ def _one(take_id: str, owner: str) -> tuple[ColumnElement[bool], ColumnElement[b
     return TakeRow.id == take_id, TakeRow.owner == owner
 
 
+@cache
 def _newest_first() -> Select[TakeRow, str | None]:
     """Query takes with the script that they belong to, newest first."""
     return (

@@ -8,6 +8,7 @@ attaches takes to cards; `card_order` inserts, moves, splits and merges cards.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from sqlalchemy import ColumnElement, Select, func, select, update
@@ -233,6 +234,7 @@ def _one(card_id: str, owner: str) -> tuple[ColumnElement[bool], ColumnElement[b
     return CardRow.id == card_id, ScriptRow.owner == owner
 
 
+@cache
 def with_takes() -> Select[CardRow, str | None, float | None, str | None, int]:
     """Query cards with their chosen take, its seconds and stop reason, and the number of their takes."""
     of_card = aliased(CardTakeRow)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Protocol
 
 from sqlalchemy import Select, delete, func, insert, select, update
@@ -297,6 +298,7 @@ def _checked(script_id: str) -> str:
     return script_id
 
 
+@cache
 def _with_totals() -> Select[ScriptRow, int, int, float | None, str | None]:
     """Query scripts with their number of cards, of cards with a chosen take, the seconds of those, and their cover."""
     return (

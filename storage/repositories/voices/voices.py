@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 
 from sqlalchemy import ColumnElement, Select, delete, exists, func, select
 from sqlalchemy.exc import IntegrityError
@@ -303,6 +304,7 @@ def _flush_name(session: Session, name: str) -> None:
         raise NameTaken("voices.name_taken", name=name) from error
 
 
+@cache
 def _with_totals() -> Select[VoiceRow, float, int, bool]:
     """Query voices with the seconds and the number of their references, and whether the clips of all are stored.
 
