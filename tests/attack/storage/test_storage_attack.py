@@ -51,4 +51,4 @@ def test_missing_syncs_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_leftover_bytes_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_PRAGMAS", ("synchronous = OFF", "secure_delete = OFF"))
-    assert leftovers.run(1, steps=40).broken
+    assert leftovers.crowded(0, voices=40).broken
