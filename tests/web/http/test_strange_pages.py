@@ -14,23 +14,24 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from benchmarks.browser import another
 from storage import Storage
 from storage.voices.library import LOCAL
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
-from tests.web.visiting import visit
+from tests.web.visiting import open_tab, visit
 
 SECRET = "Grandmother Wilhelmina"
 CHECKS_OFF = "LocalNetworkAccessChecks,PrivateNetworkAccessSendPreflights,BlockInsecurePrivateNetworkRequests"
 
 ATTACK_TIMEOUT = 60_000  # ms
 
-# Tries everything that a page can do. Returns the texts that it could read, with how it got them.
+# Tries everything that a page can do, except to open the target in a window, whose document no browser shows to another
+# origin, whatever the server answers. Returns the texts that it could read, with how it got them.
 # Without CORS, browsers send JSON as text/plain.
-ATTACK = """async ({ target, calls, opens }) => {
+ATTACK = """async ({ target, calls }) => {
   const heard = [];
   const keep = (how, text) => { if (text) heard.push([how, String(text).slice(0, 2000)]); };
   const stream = "gradio_api/queue/data?session_hash=evil";
@@ -62,12 +63,6 @@ ATTACK = """async ({ target, calls, opens }) => {
   const sink = document.body.appendChild(document.createElement("iframe"));
   sink.name = "sink";
   form.submit();
-  if (opens) {
-    const opened = window.open(target);
-    await new Promise((over) => setTimeout(over, 1500));
-    keep("window", (() => { try { return opened?.document.body.innerText; } catch { return ""; } })());
-    opened?.close();
-  }
   await new Promise((over) => {
     const script = document.head.appendChild(document.createElement("script"));
     script.onerror = script.onload = over;
@@ -122,16 +117,6 @@ def open_browser(chromium: Browser) -> Iterator[Browser]:
         yield opened
 
 
-def record_calls(context: BrowserContext, page: Any, act: Any) -> list[str]:
-    """Return the bodies that the real page sends during `act`. An attacker may know them."""
-    bodies: list[str] = []
-    page.on(
-        "request", lambda asked: bodies.append(asked.post_data) if "predict" in asked.url and asked.post_data else 0
-    )
-    act()
-    return sorted(set(bodies))
-
-
 def deletion(page: Page, voice_id: str) -> str:
     """Return the body of the call that deletes a voice."""
     function = page.evaluate(
@@ -147,22 +132,13 @@ def deletion(page: Page, voice_id: str) -> str:
     )
 
 
-def open_without_token(page: Page, target: str) -> None:
-    page.goto(target)
-    expect(page.get_by_label("Speak with")).to_have_value(SECRET)
-
-
 def run_attacks(context: BrowserContext, origins: Sequence[str], target: str, calls: Sequence[str]) -> list[Any]:
-    """Run the attack on a page of each origin; return everything they could read of the target.
-
-    Only the first one opens it in a window, which loads all of the page and is closed to any other origin.
-    """
+    """Run the attack on a page of each origin; return everything they could read of the target."""
     read = []
     for origin in origins:
         page = context.new_page()
         page.goto(origin)
-        given = {"target": target, "calls": list(calls), "opens": origin == origins[0]}
-        read += page.evaluate(BOUNDED_ATTACK, given)
+        read += page.evaluate(BOUNDED_ATTACK, {"target": target, "calls": list(calls)})
         page.close()
     return read
 
@@ -175,10 +151,12 @@ def test_foreign_page_reads_nothing_from_the_library(open_browser: Browser, tmp_
         target = link.partition("?")[0]
         server = urlsplit(target).port
         with visit(open_browser, link) as page:
-            # The browser has the cookie by now.
-            calls = record_calls(page.context, page, lambda: open_without_token(page, target))
-            call = next(each for each in calls if "session_hash" in each)
-            origins = [f"http://{name}:{port}" for name in ("evil.example", "x.localhost", "localhost", "127.0.0.1")]
+            # The browser has the cookie by now, and sends it with requests from pages of the same host.
+            with page.expect_request("**/run/predict") as asked:
+                open_tab(page, "Library")
+            call = str(asked.value.post_data)
+            assert "session_hash" in call
+            origins = [f"http://{name}:{port}" for name in ("evil.example", "127.0.0.1")]
             delete = deletion(page, kept.id)
             read = run_attacks(page.context, origins, target, [call, delete])  # one for all, which are refused unread
             rebound = page.context.new_page()
