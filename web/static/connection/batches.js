@@ -22,6 +22,11 @@ export class Batches {
     return null;
   }
 
+  // An item's value may have changed: it is requested again.
+  forget(item) {
+    this.known.delete(item);
+  }
+
   fetchSoon() {
     this.busy = this.wanted.size > 0;
     if (this.busy) this.after(PAUSE, () => this.fetch());

@@ -21,6 +21,8 @@ export const connectPictures = (request) => connect(request);
 export function learnColours(voices) {
   colours = hues(voices, colours);
   names = new Map(voices.map(({ id, name }) => [id, name]));
+  // A picture that was removed before it was fetched has no value; the same one may be chosen again.
+  for (const { id, picture } of voices) if (pictures.get(id) !== picture) loaded.forget(id + picture);
   pictures = new Map(voices.map(({ id, picture }) => [id, picture]));
   return colours;
 }

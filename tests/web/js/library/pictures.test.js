@@ -1,7 +1,7 @@
 // Pictures of voices are requested for the portraits that are shown.
 
 import assert from "node:assert/strict";
-import { mock, test } from "node:test";
+import { afterEach, beforeEach, mock, test } from "node:test";
 
 import { mount } from "../../../../web/static/library/pictures.js";
 import { learnColours, showPortrait } from "../../../../web/static/library/portraits.js";
@@ -11,26 +11,36 @@ const [ADA, BEN] = ["a".repeat(32), "b".repeat(32)];
 function portrait(id) {
   const style = { setProperty: () => {} };
   const node = { classList: { add: () => {} }, toggleAttribute: () => {}, style };
-  showPortrait(node, { id, name: "Name" });
-  return { picture: () => style.backgroundImage };
+  const show = () => showPortrait(node, { id, name: "Name" });
+  show();
+  return { show, picture: () => style.backgroundImage };
 }
 
-test("an answer that comes after its time is not taken for that to the next request", async () => {
-  mock.timers.enable({ apis: ["setTimeout"] });
-  const wait = async (ms) => {
-    mock.timers.tick(ms);
-    for (let turn = 0; turn < 10; turn++) await Promise.resolve();
-  };
-  const [props, asked] = [{ value: null }, []];
-  let changed;
-  mount({ props, trigger: (_, { ids }) => asked.push(ids), watch: (_, act) => (changed = act) });
-  const answer = (pictures) => {
-    props.value = { pictures };
-    changed();
-    return wait(0);
-  };
-  learnColours([ADA, BEN].map((id) => ({ id, name: id, made: "2026", picture: "1" })));
+let changed;
+const [props, asked] = [{ value: null }, []];
+mount({ props, trigger: (_, { ids }) => asked.push(ids), watch: (_, act) => (changed = act) });
 
+const learn = (picture) => learnColours([ADA, BEN].map((id) => ({ id, name: id, made: "2026", picture })));
+
+async function wait(ms) {
+  mock.timers.tick(ms);
+  for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+}
+
+function answer(pictures) {
+  props.value = { pictures };
+  changed();
+  return wait(0);
+}
+
+beforeEach(() => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  asked.length = 0;
+});
+afterEach(() => mock.timers.reset());
+
+test("an answer that comes after its time is not taken for that to the next request", async () => {
+  learn("1");
   const ada = portrait(ADA);
   await wait(150);
   assert.deepEqual(asked, [[ADA]]);
@@ -46,5 +56,18 @@ test("an answer that comes after its time is not taken for that to the next requ
   assert.deepEqual(asked, [[ADA], [BEN], [ADA]]);
   await answer({ [ADA]: "data:ada" });
   assert.equal(ada.picture(), 'url("data:ada")');
-  mock.timers.reset();
+});
+
+test("a picture that was removed before it was fetched is shown when it is chosen again", async () => {
+  learn("2");
+  const ada = portrait(ADA);
+  await wait(150);
+  learn("");
+  await answer({ [ADA]: "" });
+  learn("2");
+  ada.show();
+  await wait(150);
+  assert.deepEqual(asked, [[ADA], [ADA]]);
+  await answer({ [ADA]: "data:ada" });
+  assert.equal(ada.picture(), 'url("data:ada")');
 });
