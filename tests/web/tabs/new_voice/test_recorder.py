@@ -22,7 +22,7 @@ from tests.web.stage import TIMEOUT, open_page, serve_component
 from tests.web.visiting import begin_recording, skip_countdown, wait_for_recording
 from web.tabs.new_voice import views
 from web.tabs.new_voice.clip_server import PER_ADDRESS, ClipServer
-from web.tabs.new_voice.clips import chosen_clips
+from web.tabs.new_voice.clips import MAX_CLIPS, chosen_clips
 from web.ui.components import clip_input
 from web.ui.i18n import Translations
 
@@ -480,7 +480,9 @@ def test_best_part_is_chosen_and_words_written_before_a_later_change_are_pointed
     expect(moved).to_be_hidden()
 
 
-def test_all_of_many_files_are_examined(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_of_many_files_are_examined_up_to_the_limit(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     examine, all_added, examined = views.examine_part, threading.Event(), list[dict[str, Any]]()
 
     def hold_and_examine(*part: Any) -> dict[str, Any]:
@@ -489,14 +491,15 @@ def test_all_of_many_files_are_examined(page: Page, tmp_path: Path, monkeypatch:
         return examined[-1]
 
     monkeypatch.setattr(views, "examine_part", hold_and_examine)
-    files = [tmp_path / f"{number}.flac" for number in range(PER_ADDRESS + 1)]
-    for file in files:
-        file.write_bytes(CLIP.read_bytes())
-    upload(page, *files)
-    expect(page.locator(".rp-clip-line")).to_have_count(PER_ADDRESS + 1)
+    assert MAX_CLIPS > PER_ADDRESS
+    for number in range(MAX_CLIPS + 1):
+        (tmp_path / f"{number}.flac").write_bytes(CLIP.read_bytes())
+    upload(page, *sorted(tmp_path.iterdir()))
+    expect_message(page, f"6.flac: A voice can have at most {MAX_CLIPS} clips. Remove one first.")
+    expect(page.locator(".rp-clip-line")).to_have_count(MAX_CLIPS)
     page.wait_for_timeout(500)  # for a request to be refused: choosing its clip would repeat it
     all_added.set()
-    until(lambda: len(examined) == len(files))
+    until(lambda: len(examined) == MAX_CLIPS)
     expect_verdict(page, "This clip can be used")
 
 
