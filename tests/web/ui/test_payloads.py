@@ -115,9 +115,9 @@ def test_forged_events_are_answered_without_a_traceback(
     with caplog.at_level(logging.INFO, "web"):
         url = serve(engine, storage)
         check_refusals(url + "gradio_api/")
-        report = forge_events(url, count=200, seed=10)
+        report = forge_events(url, count=100, seed=10)
     assert report.failures == []
-    assert report.statuses[200] > 30 < report.statuses[422], "both answered and refused"
+    assert report.statuses[200] > 15 < report.statuses[422], "both answered and refused"
     assert [record.getMessage() for record in caplog.records] == []
     assert "Traceback" not in "".join(capfd.readouterr())
 
