@@ -177,12 +177,6 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path) ->
     words, name = page.get_by_label("The words in this clip"), page.get_by_label("Name of the voice")
     agreed = page.get_by_role("checkbox", name=re.compile("^I am Anna"))
 
-    def save_nothing() -> None:
-        save.click()
-        expect(notice.get_by_role("listitem")).to_have_count(3)
-        expect(page.locator(".rp-record")).to_be_focused()
-        wait_until_in_view(page, "#rp-form-notice .rp-bad", "#rp-save")
-
     def save_all(meanwhile: Callable[[], object] = lambda: None) -> None:
         allowed.clear()
         save.click()
@@ -195,7 +189,10 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path) ->
         expect(page.locator("#rp-text textarea")).to_be_focused()
 
     open_tab(page, "New voice")
-    save_nothing()
+    save.click()
+    expect(notice.get_by_role("listitem")).to_have_count(3)
+    expect(page.locator(".rp-record")).to_be_focused()
+    wait_until_in_view(page, "#rp-form-notice .rp-bad", "#rp-save")
     upload(page, other, CLIP)
     expect(notice).to_be_hidden()
     words.fill("The second one.")
@@ -233,7 +230,6 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path) ->
 
     page.set_viewport_size(DESKTOP)
     open_tab(page, "New voice")
-    save_nothing()
     with page.expect_response("**/gradio_api/upload**") as sent:
         upload(page, CLIP)
     Path(sent.value.json()[0]).unlink()  # as after hours in which the device was asleep
