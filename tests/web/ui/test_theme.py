@@ -1,5 +1,6 @@
 """All tabs, on small and large screens, light and dark: no sideways scrolling and no accessibility violations."""
 
+import re
 from collections.abc import Callable
 from typing import Literal
 
@@ -9,6 +10,7 @@ from storage import Storage
 from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.visiting import SERIOUS, open_tab, picker, violations, visit
+from web.ui.modules import STATIC
 
 Serve = Callable[..., str]
 PANELS = {
@@ -43,6 +45,13 @@ PHONE, TABLET, LAPTOP, DESKTOP = (
     ViewportSize(width=1280, height=800),
     ViewportSize(width=1920, height=1080),
 )
+
+
+def test_no_style_depends_on_what_the_whole_page_or_a_tab_contains() -> None:
+    """A browser computes all styles below such an ancestor anew at nearly every change of what it contains."""
+    styles = "".join(path.read_text("utf-8") for path in STATIC.rglob("*.css"))
+    depending = re.findall(r"(?:html|:root|body|\.gradio-container|#rp-tabs|\.tabitem)(?::not\()?:has\([^>].*", styles)
+    assert depending == []
 
 
 def reach_hidden_tab_by_keyboard(page: Page) -> None:
