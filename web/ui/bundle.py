@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 _IMPORT = re.compile(r'^import (?:\{([^}]*)\}|\* as (\w+)) from "(\.[^"]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:const|function|class) (\w+))", re.MULTILINE)
@@ -20,8 +21,8 @@ def imported_modules(name: str, modules: Mapping[str, str]) -> list[str]:
     found: dict[str, None] = {}
 
     def visit(module: str) -> None:
-        for _, _, path in _IMPORT.findall(modules[module]):
-            if (imported := _resolve(module, path)) not in found:
+        for imported in _imports(module, modules[module]):
+            if imported not in found:
                 visit(imported)
         found[module] = None
 
@@ -38,6 +39,13 @@ def bundle(names: list[str], modules: Mapping[str, str]) -> str:
     return "const modules = {};\n" + "".join(_function(name, modules[name]) for name in ordered)
 
 
+# Nearly all modules are the same in all languages.
+@lru_cache(maxsize=512)
+def _imports(name: str, source: str) -> list[str]:
+    return [_resolve(name, path) for _, _, path in _IMPORT.findall(source)]
+
+
+@lru_cache(maxsize=512)
 def _function(name: str, source: str) -> str:
     exported = ", ".join(found[1] for found in _EXPORT.findall(source))
 
