@@ -44,7 +44,7 @@ def test_late_responses_replace_nothing_newer(
         expect(picker(page)).to_have_value("Adam (sample)")
         text, about = page.get_by_label("Text to speak"), page.locator(".rp-about")
         expect(text).to_have_value(adam.demo)
-        page.get_by_role("button", name="Speak", exact=True).click()
+        page.locator("#rp-speak").click()
         wait_for(page, "player.finished")
         assert engine.asked[0][0] == adam.demo
         pick(page, "Ben (sample)")
@@ -139,7 +139,7 @@ def test_page_survives_a_server_restart_and_reloads_for_another_version(
     expect(gone).to_be_visible()
     expect(page.locator(".rp-status")).to_have_text(re.compile("broke off. What had arrived is here"))
     page.get_by_label("Text to speak").fill("Typed while it was gone.")
-    page.get_by_role("button", name="Speak", exact=True).click()
+    page.locator("#rp-speak").click()
     expect(page.locator(".rp-status")).to_have_text(re.compile("before anything was spoken"))
     expect(page.locator(".toast-body")).to_be_hidden()  # a message of Gradio
     open_tab(page, "Library")
@@ -154,7 +154,7 @@ def test_page_survives_a_server_restart_and_reloads_for_another_version(
     expect(broken.get_by_text("A text that is spoken when the server is killed.")).to_be_visible()
     expect(page.get_by_label("Text to speak")).to_have_value("Typed while it was gone.")
     expect(picker(page)).to_have_value("Ben")
-    page.get_by_role("button", name="Speak", exact=True).click()
+    page.locator("#rp-speak").click()
     wait_for(page, "player.finished")
     assert player(page)["stopReason"] == "end"
     open_tab(page, "New voice")

@@ -90,7 +90,7 @@ def test_drafts_and_voices_survive_reloads_for_their_owner_until_all_data_is_del
         expect(page.locator("#rp-seed input")).to_have_value("12")
         expect(page.locator("#rp-temperature input[type=number]")).to_have_value("0.55")
         expect(page.get_by_label("Language of the text")).to_have_value("Deutsch")
-        page.get_by_role("button", name="Speak", exact=True).click()
+        page.locator("#rp-speak").click()
         wait_for(page, "player.finished")
         text, _, options = engine.asked[0]
         assert (text, options.seed, options.language) == ("Hers alone.", 12, "de")

@@ -51,7 +51,7 @@ def speak_text(page: Page, text: str) -> str:
     """Speak a text; return the id of its take."""
     page.get_by_label(TEXT).fill(text)
     expect(page.locator(".rp-count")).to_contain_text(f"Characters: {len(text)}")  # this line moves the button
-    page.get_by_role("button", name="Speak", exact=True).click()
+    page.locator("#rp-speak").click()
     expect(page.locator(".rp-take-text").first).to_have_text(text)
     wait_for(page, "player.finished")
     take: str = player(page)["on"]
@@ -141,7 +141,8 @@ def test_takes_are_played_compared_saved_deleted_repeated_proofed_and_repaired(
 
 def refuse_an_unspeakable_text(page: Page, engine: FakeEngine) -> None:
     """Check that a text that cannot be spoken is explained beside it, and that the take that was playing plays on."""
-    take = speak_text(page, "A take that is long enough to be still playing when another text is refused." * 2)
+    page.get_by_label("Speed").select_option("0.5")
+    take = speak_text(page, "A take that is long enough to be still playing when another text is refused.")
     page.evaluate("id => { window.reprisePlayer.play(id); }", take)
     page.wait_for_function("id => window.reprisePlayer.playing === id", arg=take, polling=100)
     page.evaluate("""() => {
@@ -151,7 +152,7 @@ def refuse_an_unspeakable_text(page: Page, engine: FakeEngine) -> None:
     }""")
     engine.script.fail_after, engine.script.failure = 0, InvalidText("text.no_words")
     page.get_by_label(TEXT).fill("Привет")
-    page.get_by_role("button", name="Speak", exact=True).click()
+    page.locator("#rp-speak").click()
     reason = page.locator("#rp-writing").get_by_role("alert")
     expect(reason).to_contain_text("no words")
     page.wait_for_function("id => window.resumed === id", arg=take, polling=100)
@@ -231,7 +232,7 @@ def repeat_without_history(page: Page, engine: FakeEngine) -> None:
     expect(row(page).locator(".rp-take-facts")).to_contain_text("not in the history")
     # Long names and descriptions leave room for the text.
     expect(page.locator(".rp-take-facts")).to_contain_text("WWW")
-    expect(page.get_by_role("button", name="Speak", exact=True)).to_be_in_viewport(ratio=1)
+    expect(page.locator("#rp-speak")).to_be_in_viewport(ratio=1)
     for part in (".rp-card-who", ".rp-take"):
         assert page.locator(part).evaluate("node => node.scrollWidth <= node.clientWidth"), part
     page.get_by_role("button", name="Back to the default settings").click()
@@ -336,7 +337,7 @@ def wait_for_voices(page: Page, engine: FakeEngine, may_load: threading.Event) -
     """Takes wait for the voices; they are listed again after a reload, and their words are marked."""
     page.get_by_label(TEXT).fill("We walked along the river.")
     page.locator(".rp-at-once").select_option("2")
-    page.get_by_role("button", name="Speak", exact=True).click()
+    page.locator("#rp-speak").click()
     expect(picker(page)).to_have_value("")
     assert engine.asked == []
     may_load.set()
@@ -349,7 +350,7 @@ def wait_for_voices(page: Page, engine: FakeEngine, may_load: threading.Event) -
     page.reload()
     expect(picker(page)).to_have_value("")
     for _ in range(2):  # the second press replaces the first, and Stop cancels it
-        page.get_by_role("button", name="Speak", exact=True).press("Enter")
+        page.locator("#rp-speak").press("Enter")
     page.get_by_role("button", name="Stop", exact=True).first.click()
     may_load.set()
     expect(picker(page)).not_to_have_value("")
@@ -359,7 +360,7 @@ def wait_for_voices(page: Page, engine: FakeEngine, may_load: threading.Event) -
     wait_for(page, "player.position > 0 && player.position >= player.length - 1")
     check_marked_words(page)
     page.get_by_label(TEXT).fill("Only this is spoken.")
-    page.get_by_role("button", name="Speak", exact=True).click()
+    page.locator("#rp-speak").click()
     expect(page.locator(".rp-take")).to_have_count(4)
     wait_for(page, "player.finished")
     assert [text for text, *_ in engine.asked][2:] == ["Only this is spoken."] * 2
@@ -405,7 +406,8 @@ def fill_in_and_speak(page: Page, engine: FakeEngine, adam: VoiceRecord, ben: Vo
     page.get_by_text("Examples", exact=True).click()
     page.get_by_role("button", name="A news line").click()
     assert "library" in field.input_value()
-    page.get_by_role("button", name="Speak", exact=True).click()
+    engine.script.seconds_per_character = 0.01
+    page.locator("#rp-speak").click()
     expect(page.locator(".rp-take-text").first).to_contain_text("library")
     wait_for(page, "player.finished")
     assert "library" in engine.asked[0][0], "the inserted example is spoken"
@@ -422,7 +424,7 @@ def refuse_to_speak(page: Page) -> None:
 
     page.on("request", note)
     field.fill("  ")
-    page.get_by_role("button", name="Speak", exact=True).click()
+    page.locator("#rp-speak").click()
     expect(status).to_contain_text("There is nothing to say yet.")
     expect(field).to_be_focused()
     assert ([each for each in asked if "queue/join" in each.url], player(page)["on"]) == ([], take)
@@ -432,7 +434,7 @@ def refuse_to_speak(page: Page) -> None:
 
     open_settings(page)
     page.locator("#rp-seed input").fill("many")
-    page.get_by_role("button", name="Speak", exact=True).click()
+    page.locator("#rp-speak").click()
     expect(status).to_contain_text("The seed must be a whole number")
     assert player(page)["on"] == take
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
@@ -441,7 +443,7 @@ def refuse_to_speak(page: Page) -> None:
 
 
 def use_keys(page: Page, engine: FakeEngine) -> None:
-    engine.script.pace = 0.5
+    engine.script = Script(pace=0.5)
     page.get_by_label(TEXT).focus()
     page.keyboard.press("Control+a")
     page.keyboard.insert_text("It goes on and on. " * 40)
