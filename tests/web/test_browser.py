@@ -15,6 +15,7 @@ from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.support.waiting import until
 from tests.web.conftest import read_wav
 from tests.web.stage import PLAIN_HTTP_HOST
+from tests.web.tabs.speak.test_streaming import LONG, join
 from tests.web.visiting import downloaded, pick, picker, player, speak, visit, wait_for
 from tests.web.visitor import Visitor
 from web.identity.owners import OwnerResolver
@@ -34,7 +35,7 @@ def download(page: Page) -> tuple[str, bytes]:
     return downloaded(page, page.locator("#rp-dock .rp-download"))
 
 
-def test_pick_speak_hear_download_stop_reload(
+def test_pick_speak_hear_download_stop(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, bundled_engine: Engine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -76,67 +77,58 @@ def test_pick_speak_hear_download_stop_reload(
         expect(page.locator(".rp-take").first).to_contain_text("stopped by you")
         kept = storage.history.page().records
         assert [record.stop_reason for record in kept] == ["cancelled", heard["stopReason"]]
-        page.reload()
-        expect(picker(page)).to_have_value("Ben (sample)")
-        expect(page.locator(".rp-take")).to_have_count(2)
-        page.get_by_role("button", name="Play: We walked").click()
-        wait_for(page, "player.position > 0")
-        assert player(page)["length"] == heard["length"], "the take is fetched by its link"
 
 
-def test_simultaneous_visitors_wait_for_each_other_and_never_see_each_others_takes(
+def test_visitors_wait_for_each_other_and_never_see_each_others_takes(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
-    """Covers pages over plain HTTP, takes with and without a history, and a page that is closed while it speaks."""
+    """Covers a page over plain HTTP, takes with and without a history, and a page that is closed while it speaks."""
     name = "Anna `${alert(1)}` <b>{{x}}</b>"
     library.share([SampleVoice(voice(name), "I am Anna.")])
     engine = FakeEngine(Script(pace=0.05, line=True))
     local = serve(engine, storage, "browser")
-    url = local.replace("127.0.0.1", PLAIN_HTTP_HOST)
-    with visit(chromium, url) as anna, visit(chromium, url) as ben:
-        owners = OwnerResolver("browser", library.secret("signing"))
-        keys: list[str] = []
-        for page, text, history in ((anna, "Hers alone.", True), (ben, "His alone.", False)):
-            expect(picker(page)).to_have_value(f"{name} (sample)")
-            token = page.evaluate("localStorage.getItem('reprise.owner')")
-            keys.append(owners.resolve(None, token).key)
-            storage.history.change_settings(history=history, owner=keys[-1])
-            speak(page, text)
-        for page, own, other in ((anna, "Hers alone.", "His alone."), (ben, "His alone.", "Hers alone.")):
-            wait_for(page, "player.finished")
-            expect(page.locator(".rp-take")).to_have_count(1)
-            expect(page.locator(".rp-take-text")).to_have_text(own)
-            expect(page.locator(".rp-take")).to_contain_text(name)
-            expect(page.get_by_text(other)).to_have_count(0)
-            wait_for(page, "player.position >= player.length - 1")
-            heard = player(page)
-            assert (heard["output"], heard["lost"], heard["underruns"]) == ("buffers", 0, 0)
-
-        for victim, thieving in ((anna, ben), (ben, anna)):
-            take = player(victim)["on"]
-            thief = Visitor(local)
-            thief.arrive()
-            thief.token = thieving.evaluate("localStorage.getItem('reprise.owner')")
-            (stolen,) = thief.event("renew_links", "rp-takes", [thief.token], sent={"ids": [take]})
+    ben = Visitor(local)
+    (voice_id,) = ben.arrive()["voices"]
+    owners = OwnerResolver("browser", library.secret("signing"))
+    his = owners.resolve(None, ben.token).key
+    storage.history.change_settings(history=False, owner=his)
+    spoken = ben.speak("His alone.", voice_id)["take"]
+    with visit(chromium, local.replace("127.0.0.1", PLAIN_HTTP_HOST)) as page:
+        expect(picker(page)).to_have_value(f"{name} (sample)")
+        token = page.evaluate("localStorage.getItem('reprise.owner')")
+        hers = owners.resolve(None, token).key
+        speak(page, "Hers alone.")
+        wait_for(page, "player.finished && player.position >= player.length - 1")
+        expect(page.locator(".rp-take")).to_have_count(1)
+        expect(page.locator(".rp-take-text")).to_have_text("Hers alone.")
+        expect(page.locator(".rp-take")).to_contain_text(name)
+        heard = player(page)
+        assert (heard["output"], heard["lost"], heard["underruns"]) == ("buffers", 0, 0)
+        for take, thief in ((heard["on"], ben.token), (spoken, token)):
+            (stolen,) = ben.event("renew_links", "rp-takes", [thief], sent={"ids": [take]})
             assert (stolen["takes"], stolen["gone"]) == ([], [take])
-        assert storage.history.page(owner=keys[0]).total == 1
-        assert storage.history.page(owner=keys[1]).total == 0
+        assert storage.history.page(owner=hers).total == 1
+        assert storage.history.page(owner=his).total == 0
 
-        # A waiting take is stopped; the next one is spoken when the page with the take before it is closed.
+        # A waiting take is stopped.
         engine.script.pace = 0.5
-        speak(anna, "A very long text. " * 40)
-        wait_for(anna, "player.chunks > 0 && !player.finished")
-        speak(ben, "Me too.")
-        expect(ben.locator(".rp-status")).to_have_text("Waiting: you are next.")
-        ben.locator("#rp-stop").click()
-        expect(ben.locator(".rp-status")).to_have_text("Stopped before anything was spoken.")
+        join(ben, LONG, voice_id)
+        until(lambda: len(engine.speeches) == 3)
+        speak(page, "Me too.")
+        expect(page.locator(".rp-status")).to_have_text("Waiting: you are next.")
+        page.locator("#rp-stop").click()
+        expect(page.locator(".rp-status")).to_have_text("Stopped before anything was spoken.")
         long, stopped = engine.speeches[2:]
         assert stopped.cancelled
-        speak(ben, "Now me.")
-        anna.close()
-        wait_for(ben, "player.finished")
-        assert player(ben)["stopReason"] == "end"
-        until(lambda: long.closed)
-    until(lambda: storage.history.page(owner=keys[0]).total == 2)  # a closed page's take is stored in a thread
-    kept = storage.history.page(owner=keys[0]).records
+        long.cancel()
+
+        # The next one is spoken when the page with the take before it is closed.
+        speak(page, LONG)
+        wait_for(page, "player.chunks > 0 && !player.finished")
+        join(ben, "Now me.", voice_id, "another", "session")
+        page.close()
+        until(lambda: len(engine.speeches) == 6 and engine.speeches[5].result)
+        until(lambda: engine.speeches[4].closed)
+    until(lambda: storage.history.page(owner=hers).total == 2)  # a closed page's take is stored in a thread
+    kept = storage.history.page(owner=hers).records
     assert [record.stop_reason for record in kept] == ["disconnected", "end"], "a closed page's take is stored"

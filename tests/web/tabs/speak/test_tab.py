@@ -345,6 +345,7 @@ def wait_for_voices(page: Page, engine: FakeEngine, may_load: threading.Event) -
     wait_for(page, "player.finished")
     expect(page.locator(".rp-take")).to_have_count(2)
     expect(page.locator("#rp-speak-notice")).to_be_empty()
+    length = player(page)["length"]
     page.get_by_label("Speed").select_option("2")
     may_load.clear()
     page.reload()
@@ -358,6 +359,7 @@ def wait_for_voices(page: Page, engine: FakeEngine, may_load: threading.Event) -
     expect(page.get_by_label("Speed")).to_have_value("2")
     row(page).locator(".rp-take-play").click()
     wait_for(page, "player.position > 0 && player.position >= player.length - 1")
+    assert player(page)["length"] == length, "the take is fetched by its link"
     check_marked_words(page)
     page.get_by_label(TEXT).fill("Only this is spoken.")
     page.locator("#rp-speak").click()
