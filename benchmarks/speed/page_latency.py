@@ -126,7 +126,7 @@ def listen(browser: Browser, url: str, way: str, seconds: float) -> dict[str, fl
         if way == "streamed":
             visited.evaluate(WATCH, SECONDS)
             visited.get_by_role("button", name="streamed").click()
-            visited.wait_for_function("window.streamed.ended")
+            visited.wait_for_function("window.streamed.ended", polling=100)
             first, waits = visited.evaluate("[streamed.startedAt - clickedAt, streamed.stalls]")
         else:
             visited.get_by_role("button", name="player", exact=True).click()

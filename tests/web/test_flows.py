@@ -3,14 +3,12 @@
 import codecs
 import csv
 import io
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import av
 import pytest
-import soundfile
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from engine.messages import english
@@ -162,7 +160,6 @@ def speak_and_proof_book(page: Page, device: InputDevice, folder: Path, ready: l
     book.write_bytes(epub(chapters, ["Copyright", "The River", "The Harbour"], "Two Places", **named))
     open_tab(page, "Script")
     expect(page.get_by_text("No scripts yet.")).to_be_visible()
-    assert violations(page, "#rp-tab-script") == []
     new = page.get_by_label("Text of the new script")
     new.evaluate("field => field.addEventListener('input', () => (field.inputs = (field.inputs ?? 0) + 1))")
     device.button("Try a dialogue")
@@ -189,6 +186,7 @@ def speak_and_proof_book(page: Page, device: InputDevice, folder: Path, ready: l
     expect(card(page, 4).get_by_role("button", name="Fix")).to_be_visible()
     expect(page.locator(".rp-script-status")).to_contain_text("with wrong words: 1")
     assert text_offset(page, 4) == offset, "the results are below the text"
+    expect(page.get_by_label("The Harbour")).to_be_visible()
     assert violations(page, ".rp-scripts") == []
     device.press(page.get_by_role("button", name="All scripts"))
     device.button("Two Places")  # the page keeps nothing of it
@@ -209,7 +207,6 @@ def delete_first_chapter(page: Page, device: InputDevice) -> None:
     expect(remove).to_be_disabled()
     device.press(chapters.get_by_label("The River"), "Space")
     device.press(chapters.get_by_label("The Harbour"), "Space")
-    assert violations(page, ".rp-scripts") == []
     device.button("Delete the chapters that are not ticked: 1")
     expect(page.get_by_role("heading", name="Copyright")).to_be_hidden()
     device.button("Undo", chapters)
@@ -225,13 +222,6 @@ def save_book(page: Page, device: InputDevice) -> None:
         assert (name, book.metadata["artist"]) == ("Two Places.m4b", "Ann Writer")
         assert [chapter["metadata"]["title"] for chapter in book.chapters()] == ["The River", "The Harbour"]
         assert (book.streams.video[0].width, book.streams.video[0].height) == (300, 400)
-    device.press(page.get_by_text("Save as", exact=True))
-    name, file = device.save(page.get_by_role("button", name="Cards as FLAC in a .zip"))
-    assert name == "Two Places.flac.zip"
-    with zipfile.ZipFile(io.BytesIO(file)) as cards:
-        assert len(cards.namelist()) == 4
-        for each in cards.namelist():
-            assert soundfile.info(io.BytesIO(cards.read(each))).duration > 0.1
 
 
 def check_file(page: Page, device: InputDevice, folder: Path, file: bytes) -> None:

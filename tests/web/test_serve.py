@@ -157,13 +157,16 @@ def test_page_that_cannot_reach_itself_is_an_error_message(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid", "a..b"])
-def test_foreign_address_is_refused_at_once(serve: Serve, engine: FakeEngine, storage: Storage, host: str) -> None:
-    with pytest.raises(InvalidOption, match=r"cannot be served at .* by --host"):
-        serve(engine, storage, server_name=host)
+def test_foreign_address_is_refused_at_once(host: str) -> None:
+    with gr.Blocks() as page, pytest.raises(InvalidOption, match=r"cannot be served at .* by --host"):
+        launch(page, server_name=host)
 
 
-def test_failed_startup_check_does_not_stop_the_server(
-    serve: Serve, engine: FakeEngine, storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_startup_check_does_not_stop_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradio.networking.url_ok", lambda _: False)  # its result after 3 s without a response
-    assert httpx.get(serve(engine, storage)).status_code == 200
+    with gr.Blocks() as page:
+        pass
+    try:
+        assert httpx.get(launch(page, server_port=free_port())).status_code == 200
+    finally:
+        page.close()

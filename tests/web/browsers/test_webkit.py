@@ -34,7 +34,7 @@ def test_a_clip_becomes_a_voice_and_a_page_shown_again_speaks_again(
             webkit.back()
             webkit.wait_for("player?.finished")
             assert webkit.evaluate("Array.isArray(window.troubles)"), "it is the same page"
-            webkit.wait_for("document.querySelector('#rp-picker input').value === 'Anna'")
+            webkit.wait_for("document.querySelector('#rp-picker input').value === 'Jo'")
             engine.script.seconds_per_character = 0.006
             webkit.click("#rp-speak")
             webkit.wait_for("player.finished && player.stopReason === 'end'")

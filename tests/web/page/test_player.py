@@ -365,7 +365,8 @@ def test_take_plays_sample_exactly_as_it_arrives(page: Page) -> None:
     expect(page.locator(".rp-first")).to_have_text(f"first sound {waited} ms after the click")
 
 
-def test_player_says_that_it_waits_for_more_audio(page: Page) -> None:
+def test_player_says_that_it_waits_for_more_audio(used_page: Page) -> None:
+    page = used_page
     status = page.locator(".rp-status")
     page.get_by_role("button", name="Slow").click()
     SLOW.release()
@@ -426,7 +427,8 @@ def test_seek_pause_and_replay_without_fetching(page: Page) -> None:
     assert asked == []
 
 
-def test_lost_message_is_fetched_again_and_download_is_complete(page: Page) -> None:
+def test_lost_message_is_fetched_again_and_download_is_complete(used_page: Page) -> None:
+    page = used_page
     page.get_by_role("button", name="Lose").click()
     until(page, "stats.refilled && stats.length === 3 * 22050 && stats.position >= stats.length - 1")
     assert page.evaluate("window.playerEvents.at(-1)") == ["stopped", "take-1", "ended"], "it went on where it was"
@@ -437,7 +439,11 @@ def test_lost_message_is_fetched_again_and_download_is_complete(page: Page) -> N
 
     page.evaluate("""() => {
         const { fetch } = window;
-        window.fetch = (url, ...more) => url.startsWith?.("data:") ? Promise.reject(new Error()) : fetch(url, ...more);
+        window.fetch = (url, ...more) => {
+            if (!url.startsWith?.("data:")) return fetch(url, ...more);
+            window.fetch = fetch;
+            return Promise.reject(new Error());
+        };
     }""")
     page.get_by_role("button", name="Lose").click()
     expect(page.locator(".rp-status")).to_have_text("The connection to the server broke off. What had arrived is here.")

@@ -9,9 +9,9 @@ from playwright.sync_api import Browser
 
 from storage import Storage
 from storage.voices.sample_voices import install_samples
+from tests.attack.pages import checks
 from tests.attack.pages import visit as visiting
 from tests.attack.pages.actions import ACTIONS, TABS, Step, click
-from tests.attack.pages.checks import differences
 from tests.attack.pages.random_use import plan
 from tests.attack.pages.visit import ABSENT, Visit
 from tests.support.fake_engine import FakeEngine
@@ -39,6 +39,7 @@ def test_differences_and_errors_are_found(
     chromium: Browser, serve: Callable[..., str], storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_samples(storage.voices)
+    monkeypatch.setattr(checks, "TABS", ("speak", "library", "script", "history"))
     visit = Visit(chromium, serve(FakeEngine(), storage, "browser"), pages=1, phone=False)
     (page,) = visit.pages
     with closing(visit.context):
@@ -49,7 +50,7 @@ def test_differences_and_errors_are_found(
         assert visit.take(page, "tick", [click(".rp-rail-star", 7), click(".no-such")]) == ["Favourite: Adam", ABSENT]
         visit.settle(page)
         page.evaluate(TAMPERED)
-        found = list(differences(visit, page, storage))
+        found = list(checks.differences(visit, page, storage))
         assert "speak: Speak" in found[0], found
         assert [each.partition(":")[0] for each in found] == ["stays disabled", "favourites", "favourites"]
         assert visit.troubles == ["script error: a fault"]
