@@ -3,9 +3,10 @@
     TRITON_INTERPRET=0 python -m tests.engine.models.kernel_compilation
 
 A frame and the decoding of chunks at S2-Pro's sizes are run on meta tensors, with one layer in each stack. Each launch
-is compiled instead of started: the first one of a kernel and its types down to the GPU's machine code, others until
-LLVM's code, where the shared memory is known. LLVM, which would take most of the time, optimises nothing. Triton caches
-what it made in TRITON_CACHE_DIR, by the sources of a kernel and the versions of the compilers.
+is compiled instead of started: the first one of a kernel for all GPUs, down to their machine code, others for the one
+with the least shared memory and the fewest types, until LLVM's code, where the shared memory is known. LLVM, which would
+take most of the time, optimises nothing. Triton caches what it made in TRITON_CACHE_DIR, by the sources of a kernel and
+the versions of the compilers.
 """
 
 import os
@@ -43,16 +44,12 @@ _WARP = 32
 
 
 class Compiler:
-    """Compiles each launch once for the last of some capabilities, and one launch of each kernel and its types for the
-    others.
+    """Compiles each launch once.
 
-    `compiled`: the names and capabilities of kernels with machine code. `until_llvm`: whether first launches stop at
-    LLVM's code, too.
+    `compiled`: the names and capabilities of kernels with machine code.
     """
 
     def __init__(self) -> None:
-        self.capabilities = CAPABILITIES
-        self.until_llvm = False
         self.compiled: set[tuple[str, int]] = set()
         self._seen: set[tuple[Any, ...]] = set()
 
@@ -64,14 +61,13 @@ class Compiler:
         key = kernel.__name__, *types.items(), *constants.items()
         if key in self._seen:
             return
-        extra = {name: value for name, value in options.items() if name not in kernel.arg_names}  # such as num_warps
-        first = not any(seen[: 1 + len(types)] == key[: 1 + len(types)] for seen in self._seen)
         self._seen.add(key)
-        for capability in self.capabilities if first else self.capabilities[-1:]:
+        extra = {name: value for name, value in options.items() if name not in kernel.arg_names}  # such as num_warps
+        whole = (kernel.__name__, CAPABILITIES[0]) not in self.compiled
+        for capability in CAPABILITIES if whole else CAPABILITIES[:1]:
             dependent = {"DEPENDENT": capability >= 90} if "DEPENDENT" in constants else {}
             places = {(kernel.arg_names.index(name),): value for name, value in (constants | dependent).items()}
             source = ASTSource(fn=kernel, signature=types, constexprs=places, attrs=_aligned(kernel, types))
-            whole = first and not self.until_llvm
             with nullcontext() if whole else without_machine_code():
                 made = triton.compile(source, target=GPUTarget("cuda", capability, _WARP), options=extra)
             assert made.metadata.shared <= SHARED_BYTES[capability], (
@@ -165,7 +161,6 @@ def main() -> None:
             run_product(dtype, rows)
         run_elementwise()
         run_decoder()
-        compiler.capabilities, compiler.until_llvm = CAPABILITIES[:1], True  # the one with the least shared memory
         run_attention()
     for name, capability in sorted(compiler.compiled):
         print(f"{name} sm_{capability}")
