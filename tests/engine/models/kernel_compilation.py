@@ -4,9 +4,9 @@
 
 A frame and the decoding of chunks at S2-Pro's sizes are run on meta tensors, with one layer in each stack. Each launch
 is compiled instead of started: the first one of a kernel for all GPUs, down to their machine code, others for the one
-with the least shared memory and the fewest types, until LLVM's code, where the shared memory is known. LLVM, which would
-take most of the time, optimises nothing. Triton caches what it made in TRITON_CACHE_DIR, by the sources of a kernel and
-the versions of the compilers.
+with the fewest types and the least shared memory, until LLVM's code, where that memory is known. LLVM, which would take
+most of the time, optimises nothing. Triton caches what it made in TRITON_CACHE_DIR, by the sources of a kernel and the
+versions of the compilers.
 """
 
 import os
@@ -44,10 +44,7 @@ _WARP = 32
 
 
 class Compiler:
-    """Compiles each launch once.
-
-    `compiled`: the names and capabilities of kernels with machine code.
-    """
+    """Compiles each launch once. `compiled`: the names and capabilities of kernels with machine code."""
 
     def __init__(self) -> None:
         self.compiled: set[tuple[str, int]] = set()
