@@ -1,4 +1,4 @@
-"""Settings of `training/pipeline.py`: for the bundled model, its successor, the sample voices, and tests (tiny)."""
+"""Settings of `training/pipeline`: for the bundled model, its successor, the sample voices, and tests (tiny)."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -127,7 +127,7 @@ def _small_codec() -> CodecConfig:
         semantic_codebook_size=32,
         transformer=replace(full.quantizer.transformer, n_layer=1, n_head=2, head_dim=24, dim=48, intermediate_size=96),
     )
-    return replace(full, encoder_dim=4, latent_dim=48, decoder_dim=16, quantizer=quantizer)
+    return replace(full, encoder_dim=2, latent_dim=48, decoder_dim=16, quantizer=quantizer)
 
 
 def _few(steps: int) -> CodecRecipe:

@@ -344,11 +344,10 @@ def synthesize(work: Path, spec: CorpusSpec, seed: int, workers: int) -> None:
     render = partial(write_shard, folder=folder, seed=seed, spec=spec)
     began, total = time.monotonic(), 0.0
     processes = multiprocessing.get_context("forkserver")
-    # Each process imports this module and the program that runs, which takes seconds: do it only once.
-    program = sys.modules["__main__"].__spec__
-    # An option of the server of the processes: runpy warns of the program in each, because it is imported already.
+    # Each process imports this module, which takes seconds: do it only once.
+    processes.set_forkserver_preload(["training.speech.synthesize"])
+    # An option of the server of the processes: if this module is the program, runpy warns that it is imported already.
     sys.warnoptions.append("ignore::RuntimeWarning:runpy")
-    processes.set_forkserver_preload(["training.speech.synthesize", *([program.name] if program else [])])
     with processes.Pool(workers, maxtasksperchild=1) as pool:
         for shard, seconds, took in pool.imap_unordered(render, range(1 + spec.shards)):
             total += seconds

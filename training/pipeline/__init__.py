@@ -337,7 +337,3 @@ def main() -> None:
     options = parser.parse_args()
     with exit_with_message():
         run(options.work, scaled(SETTINGS[options.setting], options.scale), options.until, options.packed)
-
-
-if __name__ == "__main__":
-    main()

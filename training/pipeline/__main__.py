@@ -1,0 +1,10 @@
+"""The command `python -m training.pipeline`.
+
+A module of its own, because processes that synthesize import the main module unless it is called `__main__`: the
+pipeline, with all that it trains, would take seconds in each.
+"""
+
+from training.pipeline import main
+
+if __name__ == "__main__":
+    main()
