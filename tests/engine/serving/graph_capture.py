@@ -20,6 +20,11 @@ HOST_READS = {"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", 
 
 
 class _CallRecorder(TorchDispatchMode):
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Do without the guard against compilation, whose import takes seconds and each call of it microseconds."""
+        return False
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.calls: list[tuple[Any, tuple[Any, ...], dict[str, Any], list[Any]]] = []
