@@ -201,8 +201,9 @@ def test_resumed_adversarial_run_equals_an_uninterrupted_one(corpus: Corpus, tmp
     unbroken.save(checkpoint_of(tmp_path, unbroken))
     resumed = adversarial(tmp_path, corpus, source)
     assert resumed.advance() == unbroken.advance()
+    weights = resumed.objective.state_dict()
     for name, weight in unbroken.objective.state_dict().items():
-        assert torch.equal(weight, resumed.objective.state_dict()[name]), name
+        assert torch.equal(weight, weights[name]), name
     with pytest.raises(TrainingError, match=r"--voice\) than these \(--decoder-only --adversarial\)"):
         open_run(tmp_path, AGAINST, corpus, source=source, decoder_only=True, adversarial=True)
 

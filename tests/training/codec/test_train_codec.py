@@ -350,9 +350,8 @@ def test_decoder_only_training_keeps_codes(corpus: Corpus, tmp_path: Path, train
     codes = before.encode(audio)
     assert torch.equal(after.encode(audio), codes)
     assert not torch.equal(after.decode(codes), before.decode(codes))
-    changed = {
-        name for name, weight in after.state_dict().items() if not torch.equal(weight, before.state_dict()[name])
-    }
+    weights = before.state_dict()
+    changed = {name for name, weight in after.state_dict().items() if not torch.equal(weight, weights[name])}
     kept = load_file(codec_files(tmp_path / "codec")[0])
     assert {name for name, weight in kept.items() if weight.dtype == torch.float16} >= changed
     assert {".".join(name.split(".")[:2]) for name in changed} == {

@@ -77,9 +77,10 @@ def test_safetensors_with_folded_weight_norm_are_read(whole: Codec, config: Code
 def test_half_precision_files_are_read_as_fp32(whole: Codec, config: CodecConfig, tmp_path: Path) -> None:
     save_file({name: w.half() for name, w in whole.state_dict().items()}, tmp_path / "codec.safetensors")
     loaded = load_codec_decoder(tmp_path / "codec.safetensors", config)
+    weights = whole.state_dict()
     for name, weight in loaded.state_dict().items():
         assert weight.dtype == torch.float32
-        assert torch.equal(weight, whole.state_dict()[name].half().float())
+        assert torch.equal(weight, weights[name].half().float())
 
 
 def test_weight_norm_is_folded(whole: Codec, release: Release) -> None:
