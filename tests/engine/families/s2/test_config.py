@@ -192,11 +192,11 @@ def test_semantic_tokens_must_fit_the_vocabulary(raw: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "name", ["vocab_size", "n_layer", "n_head", "n_local_heads", "head_dim", "dim", "intermediate_size", "max_seq_len"]
 )
-@pytest.mark.parametrize("value", [None, True, 1.0, "64", [], {}, -1, 1 << 31, 10**400])
-def test_sizes_must_be_integers_within_bounds(raw: dict[str, Any], section: str, name: str, value: object) -> None:
-    raw[section][name] = value
-    with pytest.raises(InvalidConfig, match=f"{name} = .*whole number from 1|{name} = .*whole number from 2"):
-        parse_omni(raw)
+def test_sizes_must_be_integers_within_bounds(raw: dict[str, Any], section: str, name: str) -> None:
+    for value in (None, True, 1.0, "64", [], {}, -1, 1 << 31, 10**400):
+        raw[section][name] = value
+        with pytest.raises(InvalidConfig, match=f"{name} = .*whole number from 1|{name} = .*whole number from 2"):
+            parse_omni(raw)
 
 
 @pytest.mark.parametrize(
@@ -244,12 +244,10 @@ def test_fast_ar_needs_a_position_for_every_codebook(raw: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("name", sorted(FLAT.keys() - {"model_type"}))
-@pytest.mark.parametrize("value", ["64", [], {}, -7, 0, 1.5, 1 << 40, True])
-def test_flat_layout_rejects_invalid_values(name: str, value: object) -> None:
-    if name == "attention_qk_norm" and value is True:
-        return
-    with pytest.raises(InvalidConfig):
-        parse_dual_ar({**FLAT, name: value}, 400, 655)
+def test_flat_layout_rejects_invalid_values(name: str) -> None:
+    for value in ("64", [], {}, -7, 0, 1.5, 1 << 40, *([] if name == "attention_qk_norm" else [True])):
+        with pytest.raises(InvalidConfig):
+            parse_dual_ar({**FLAT, name: value}, 400, 655)
 
 
 def test_error_messages_are_short_for_any_content(raw: dict[str, Any]) -> None:
