@@ -99,7 +99,7 @@ def test_space_speaks_and_reports_a_missing_quota(gpu_server: GpuServer, tmp_pat
     }
     share_native_code(tmp_path / "cache")
     kept = tmp_path / "kept"
-    arguments = ["--port", str(free_port()), "--device", "cpu", "--graphs", "off", "--no-open"]
+    arguments = ["--port", str(free_port()), "--device", "cpu", "--no-open"]
     arguments += ["--snapshots", str(kept), "--database", str(tmp_path / "local" / "voices.db")]
     app = subprocess.Popen(
         [sys.executable, "-m", "tests.space_process", *arguments],

@@ -120,15 +120,21 @@ def test_visitors_wait_for_each_other_and_never_see_each_others_takes(
         expect(page.locator(".rp-status")).to_have_text("Stopped before anything was spoken.")
         long, stopped = engine.speeches[2:]
         assert stopped.cancelled
+
+        # Another one is spoken when its turn comes.
+        expect(page.locator(".rp-take")).to_have_count(1)  # none of his
+        speak(page, "Now me.")
+        expect(page.locator(".rp-status")).to_have_text("Waiting: you are next.")
         long.cancel()
+        wait_for(page, "player.finished && player.stopReason === 'end'")
 
         # The next one is spoken when the page with the take before it is closed.
         speak(page, LONG)
         wait_for(page, "player.chunks > 0 && !player.finished")
         join(ben, "Now me.", voice_id, "another", "session")
         page.close()
-        until(lambda: len(engine.speeches) == 6 and engine.speeches[5].result)
-        until(lambda: engine.speeches[4].closed)
-    until(lambda: storage.history.page(owner=hers).total == 2)  # a closed page's take is stored in a thread
+        until(lambda: len(engine.speeches) == 7 and engine.speeches[6].result)
+        until(lambda: engine.speeches[5].closed)
+    until(lambda: storage.history.page(owner=hers).total == 3)  # a closed page's take is stored in a thread
     kept = storage.history.page(owner=hers).records
-    assert [record.stop_reason for record in kept] == ["disconnected", "end"], "a closed page's take is stored"
+    assert [record.stop_reason for record in kept] == ["disconnected", "end", "end"], "a closed page's take is stored"

@@ -179,7 +179,7 @@ def test_disconnected_client_frees_its_slot(server: Server) -> None:
     with_client(server, visit)
 
 
-def sent_by(handler: WyomingHandler) -> socket.socket:
+def socket_of(handler: WyomingHandler) -> socket.socket:
     return handler.writer.get_extra_info("socket")
 
 
@@ -197,7 +197,7 @@ def test_client_that_reads_nothing_is_dropped(
 
     async def observed(handler: WyomingHandler, event: Event) -> bool:
         handlers.append(handler)
-        sent_by(handler).setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        socket_of(handler).setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         return await handle(handler, event)
 
     monkeypatch.setattr(WyomingHandler, "handle_event", observed)
@@ -212,14 +212,14 @@ def test_client_that_reads_nothing_is_dropped(
             await async_write_event(Synthesize("Hi. [pause:30] Bye.", CLARA).event(), writer)
             while not handlers:
                 await asyncio.sleep(0.01)
-            sending, sent = handlers[0].writer.transport, sent_by(handlers[0])
-            assert sent.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-            if half_closed:
-                while sending.get_write_buffer_size() <= sending.get_write_buffer_limits()[1]:
-                    await asyncio.sleep(0.01)
-                writer.write_eof()
+            transport, serving = handlers[0].writer.transport, socket_of(handlers[0])
+            assert serving.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             async with asyncio.timeout(TIMEOUT):
-                while sent.fileno() >= 0:
+                if half_closed:
+                    while transport.get_write_buffer_size() <= transport.get_write_buffer_limits()[1]:
+                        await asyncio.sleep(0.01)
+                    writer.write_eof()
+                while serving.fileno() >= 0:
                     await asyncio.sleep(0.01)
             with suppress(ConnectionError):
                 await reader.read()

@@ -17,14 +17,16 @@ CALM = 3  # looks in a row without anything going on
 LOADING, SHOWING = 60_000, 400  # ms
 ABSENT = "absent"  # instead of the name of an element that cannot be reached
 # Finds the element of a step among those that a visitor can reach, and clicks, fills or focuses it, or returns its
-# place, if nothing covers it. Tabs that do not fit are in a menu.
+# place, if nothing covers it. Tabs that do not fit are in a menu; before another tab is opened, a dialog is closed.
 ACT = """([how, steps]) => {
   const find = ({ do: what, on, pick }) => {
     const modal = document.querySelector("dialog:modal");
     const menu = [...document.querySelectorAll("#rp-tabs .overflow-dropdown button")];
     const rest = TABS.filter((tab) => !document.getElementById(`rp-tab-${tab}-button`));
-    if (what === "tab") modal?.close();
-    if (what === "tab") return document.getElementById(`rp-tab-${on}-button`) ?? menu[rest.indexOf(on)];
+    if (what === "tab") {
+      modal?.close();
+      return document.getElementById(`rp-tab-${on}-button`) ?? menu[rest.indexOf(on)];
+    }
     const nodes = [...document.querySelectorAll(on)].filter((node) => !node.disabled
       && node.checkVisibility({ visibilityProperty: true }) && (!modal || modal.contains(node)));
     return nodes[pick % nodes.length];

@@ -40,15 +40,19 @@ POSITIONS = 4096  # of a slot, which has more splits than programs of a row
 _TYPES = {
     torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.int64: "*i64", torch.int8: "*i8", torch.uint8: "*u8"
 }  # fmt: skip
+_EIGHT_BITS = {"*i8", "*u8"}
 _WARP = 32
 
 
 class Compiler:
-    """Compiles each launch once. `compiled`: the names and capabilities of kernels with machine code."""
+    """Compiles each launch once: to machine code for all GPUs if it is the first of its kernel, or its first with 8-bit
+    weights; the others to LLVM's code. `compiled`: the names and capabilities of kernels with machine code.
+    """
 
     def __init__(self) -> None:
         self.compiled: set[tuple[str, int]] = set()
         self._seen: set[tuple[Any, ...]] = set()
+        self._whole: set[tuple[str, bool]] = set()
 
     def launch(self, kernel: Any, *given: Any, grid: Any, warmup: bool, **options: Any) -> None:
         """Stand in for `JITFunction.run`."""
@@ -60,7 +64,9 @@ class Compiler:
             return
         self._seen.add(key)
         extra = {name: value for name, value in options.items() if name not in kernel.arg_names}  # such as num_warps
-        whole = (kernel.__name__, CAPABILITIES[0]) not in self.compiled
+        kind = kernel.__name__, not _EIGHT_BITS.isdisjoint(types.values())
+        whole = kind not in self._whole
+        self._whole.add(kind)
         for capability in CAPABILITIES if whole else CAPABILITIES[:1]:
             dependent = {"DEPENDENT": capability >= 90} if "DEPENDENT" in constants else {}
             places = {(kernel.arg_names.index(name),): value for name, value in (constants | dependent).items()}

@@ -26,6 +26,7 @@ from storage.repositories import owner_deletions, takes, trash
 from storage.repositories.voices import voices
 from storage.repositories.voices.voices import VoiceRecord
 from storage.sqlite import erasure
+from tests.paths import ROOT
 from tests.storage.making import (
     count_rows,
     inserts_together,
@@ -304,11 +305,10 @@ def test_concurrent_opening_of_an_empty_database(empty_url: str) -> None:
 def test_library_opened_twice_in_a_process_stays_locked(tmp_path: Path) -> None:
     """A process that closes any descriptor of a file loses its locks on it; another one would then delete the log."""
     path = tmp_path / "voices.sqlite"
-    count = "print(library.execute('SELECT count(*) FROM voices').fetchone()[0]); library.close()"
-    script = f"import sqlite3; library = sqlite3.connect({str(path)!r}); {count}"
+    script = f"from storage import Storage; print(len(Storage.open({str(path)!r}).voices.list()))"
 
     def count_elsewhere() -> int:
-        done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True)
         return int(done.stdout)
 
     with open_voices(path) as library:

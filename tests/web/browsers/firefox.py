@@ -15,9 +15,9 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 
 from tests.support.waiting import TIMEOUT, until
-from tests.web.browsers.main_path import looking
 from tests.web.browsers.processes import running
 
+LOOK = 0.1  # seconds between two looks at the page, each of which costs the browser time
 NAMES = ("firefox-esr", "firefox")
 # Everything else that tests need, such as no requests to Mozilla, is the default of a Firefox that is driven.
 PREFERENCES = {"media.autoplay.default": 0, "intl.accept_languages": "en", "ui.prefersReducedMotion": 1}
@@ -66,7 +66,8 @@ class Firefox:
 
     def wait_for(self, condition: str) -> None:
         """Wait for a condition, in which `player` is the state of the player."""
-        self._evaluate(f"new Promise((done) => {{ {looking(condition)} }})")
+        held = f"(() => {{ const player = window.reprisePlayer?.stats; return Boolean({condition}); }})()"
+        until(lambda: self.evaluate(held), LOOK)
 
     def click(self, selector: str) -> None:
         """Click the middle of an element, once it is visible."""

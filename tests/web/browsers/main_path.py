@@ -21,15 +21,6 @@ class Page(Protocol):
     def fill(self, selector: str, text: str) -> None: ...
 
 
-def looking(condition: str) -> str:
-    """Return a script that calls `done` once the condition holds, in which `player` is the state of the player.
-
-    The page looks by itself, since each question of another process costs the browser more.
-    """
-    holds = f"const player = window.reprisePlayer?.stats; return {condition};"
-    return f"const look = () => (() => {{ {holds} }})() ? done() : setTimeout(look, 100); look();"
-
-
 def clone_and_speak(page: Page, choose_clip: Callable[[], None], library: VoiceLibrary) -> None:
     """Clone the voice of a clip on the page just opened, and speak the text that is there."""
     page.click("#rp-tab-new-button")

@@ -14,9 +14,9 @@ import httpx
 
 from tests.support.ports import free_port
 from tests.support.waiting import TIMEOUT, until
-from tests.web.browsers.main_path import looking
 from tests.web.browsers.processes import running
 
+LOOK = 0.1  # seconds between two looks at the page, each of which costs the browser time
 DRIVER, DISPLAY = "WebKitWebDriver", "Xvfb"
 OPTIONS = [
     "--automation",
@@ -54,7 +54,6 @@ class WebKit:
         wanted = {"webkitgtk:browserOptions": {"args": OPTIONS}, "pageLoadStrategy": "normal"}
         self._path = f"/{self._call('POST', 'session', capabilities={'alwaysMatch': wanted})['sessionId']}"
         self._call("POST", "window/rect", width=1280, height=900)
-        self._call("POST", "timeouts", script=TIMEOUT * 1000)
 
     def close(self) -> None:
         self._http.delete(f"/session{self._path}")
@@ -80,7 +79,8 @@ class WebKit:
 
     def wait_for(self, condition: str) -> None:
         """Wait for a condition, in which `player` is the state of the player."""
-        self._call("POST", "execute/async", script=f"const done = arguments[0]; {looking(condition)}", args=[])
+        held = f"const player = window.reprisePlayer?.stats; return Boolean({condition})"
+        until(lambda: self._run(held), LOOK)
 
     def click(self, selector: str) -> None:
         """Click an element, once nothing covers it."""

@@ -1,4 +1,4 @@
-"""Attacks by a foreign page in a browser that uses Reprise: it tries everything that a page can do and reads nothing.
+"""Attacks by a foreign page in a browser that uses Reprise: its requests, frames and sockets read nothing.
 
 Chromium's checks of requests to local addresses are off, since other browsers have none.
 """
@@ -28,9 +28,8 @@ CHECKS_OFF = "LocalNetworkAccessChecks,PrivateNetworkAccessSendPreflights,BlockI
 
 ATTACK_TIMEOUT = 60_000  # ms
 
-# Tries everything that a page can do, except to open the target in a window, whose document no browser shows to another
-# origin, whatever the server answers. Returns the texts that it could read, with how it got them.
-# Without CORS, browsers send JSON as text/plain.
+# Returns the texts that it could read, with how it got them. Opens no window: no browser shows its document to another
+# origin, whatever the server answers. Without CORS, browsers send JSON as text/plain.
 ATTACK = """async ({ target, calls }) => {
   const heard = [];
   const keep = (how, text) => { if (text) heard.push([how, String(text).slice(0, 2000)]); };
@@ -113,7 +112,7 @@ def foreign_site() -> Iterator[int]:
 @pytest.fixture(scope="module")
 def open_browser(chromium: Browser) -> Iterator[Browser]:
     names = "--host-resolver-rules=MAP *.example 127.0.0.1"
-    with another(chromium, names, f"--disable-features={CHECKS_OFF}", "--disable-popup-blocking") as opened:
+    with another(chromium, names, f"--disable-features={CHECKS_OFF}") as opened:
         yield opened
 
 

@@ -60,11 +60,14 @@ def test_stop_ends_all_sound_from_another_tab_and_escape_closes_menus_first(
 
         engine.script.pace = 0.2  # a card is played when all of it is spoken
         open_tab(page, "Script")
-        page.get_by_label("Text of the new script").fill("\n\n".join(["First.", LONG, LONG]))
+        page.get_by_label("Text of the new script").fill(
+            "\n\n".join(["The first card is heard for a second or two.", LONG, LONG])
+        )
         page.get_by_role("button", name="Make cards").click()
         page.get_by_role("button", name="Speak all").click()
         page.wait_for_function("window.reprisePlayer.playing !== null", polling=100)
         open_tab(page, "Speak")
+        assert page.evaluate("window.reprisePlayer.playing !== null")
         press_escape(page)
         expect(stop).to_be_disabled()
         wait_for_silence(page)

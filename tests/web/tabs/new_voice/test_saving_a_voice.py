@@ -238,6 +238,7 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path) ->
     page.get_by_label("has agreed that I may clone it").check()
     save.click()
     expect(page.locator("#rp-form-notice")).to_contain_text("There is already a voice called “Anna”.")
+    wait_until_in_view(page, "#rp-form-notice .rp-bad")
     expect(words).to_have_value("Hello there.")
     expect(page.locator(".rp-clip-line")).to_have_count(1)
     name.fill("Anna 2")  # as pasted text

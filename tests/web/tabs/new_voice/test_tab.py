@@ -35,7 +35,7 @@ TRIM_AND_LEAVE = """() => {
 }"""
 
 
-def test_voices_are_made_by_keyboard_in_chinese_over_plain_http_and_of_each_format_in_english(
+def test_voices_are_made_by_keyboard_in_chinese_over_plain_http_and_of_several_formats_in_english(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     """Clips and findings fit the window, dark and light, without accessibility violations."""
@@ -79,7 +79,7 @@ def test_voices_are_made_by_keyboard_in_chinese_over_plain_http_and_of_each_form
         new = page.get_by_role("tab", name="New voice", exact=True)
         expect(new).to_have_attribute("aria-selected", "true")  # the tab of before is opened again
         check_language(page, "en")
-        save_each_format(page, library, tmp_path)
+        save_formats(page, library, tmp_path)
 
 
 def check_language(page: Page, language: str) -> None:
@@ -124,15 +124,15 @@ def without_duration(webm: bytes) -> bytes:
 def outline(page: Page) -> np.ndarray:
     """Return the painted share of each column of the waveform, 0 to 1, and clear it, so that it is not read twice.
 
-    It is drawn before a later frame than that in which its clip is shown.
+    It is drawn some frames after its clip is shown.
     """
     columns: list[float] = page.evaluate("""async () => {
         const canvas = document.querySelector(".rp-trim-wave canvas");
-        let data;
-        do {
+        let data = [];
+        for (let frame = 0; frame < 600 && !data.some(Boolean); frame += 1) {
             await new Promise(requestAnimationFrame);
             ({ data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height));
-        } while (!data.some(Boolean));
+        }
         const { width, height } = canvas;
         const painted = (x) => Array.from({ length: height }, (_, y) => data[(y * width + x) * 4 + 3]);
         canvas.width = width;
@@ -196,7 +196,7 @@ def decline_to_change_the_language(page: Page) -> None:
     assert page.evaluate("document.cookie") == before
 
 
-def save_each_format(page: Page, library: VoiceLibrary, folder: Path) -> None:
+def save_formats(page: Page, library: VoiceLibrary, folder: Path) -> None:
     """Each format is drawn and examined. Trimmed clips of another speaker become one voice."""
     outlines: dict[str, np.ndarray] = {}
     lines, say, verdict = (page.locator(part) for part in (".rp-clip-line", ".rp-say", ".rp-verdict"))

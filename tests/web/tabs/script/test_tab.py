@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import av
 import pytest
@@ -310,6 +311,9 @@ def save_files(page: Page, storage: Storage, ids: list[str], tmp_path: Path) -> 
     assert (name, rate) == ("The harbour.wav", SAMPLE_RATE)
     assert len(samples) / rate == pytest.approx(seconds, abs=0.01)
     assert Meter(rate).integrated_loudness(samples / 32768) == pytest.approx(-16, abs=0.5)
+    tab(page).get_by_text("Save as").click()
+    name, archive = downloaded(page, button(page, "Cards as WAV in a .zip"))
+    assert (name, len(ZipFile(io.BytesIO(archive)).namelist())) == ("The harbour.wav.zip", len(cards))
     tab(page).get_by_text("Save as").click()
     cover = tab(page).get_by_role("group", name="Cover of the M4B")
     expect(cover.locator("img")).to_have_js_property("naturalWidth", 1000)
