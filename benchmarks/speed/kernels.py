@@ -50,14 +50,14 @@ class Counted:
 
 
 class _Operations(TorchDispatchMode):
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Do without the guard against compilation, whose import takes seconds."""
-        return False
-
     def __init__(self, counted: Counted) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._counted = counted
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Dispatch without `torch._disable_dynamo`, whose import takes seconds; nothing is compiled here."""
+        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))

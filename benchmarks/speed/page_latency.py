@@ -131,7 +131,8 @@ def listen(browser: Browser, url: str, way: str, seconds: float) -> dict[str, fl
         else:
             visited.get_by_role("button", name="player", exact=True).click()
             visited.wait_for_function(
-                "(() => { const s = reprisePlayer.stats; return s.finished && s.position >= s.length - 1; })()"
+                "(() => { const s = reprisePlayer.stats; return s.finished && s.position >= s.length - 1; })()",
+                polling=100,
             )
             first, waits = visited.evaluate(
                 "[reprisePlayer.stats.firstSoundAt - clickedAt, reprisePlayer.stats.underruns]"

@@ -60,8 +60,8 @@ def connect(
     from ray import serve
 
     use_container_cores()  # of this process, which examines clips
+    started = _connect(ray, address, cpus, gpus)
     try:
-        started = _connect(ray, address, cpus, gpus)
         serve.start(proxy_location="Disabled", logging_config={"enable_access_log": False, "log_level": "WARNING"})
         handle = _deploy(serve, settings, attach=attach)
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
@@ -98,7 +98,11 @@ def _connect(ray: Any, address: str, cpus: int | None, gpus: int | None) -> bool
         except (ConnectionError, RuntimeError, ValueError) as error:
             if address != AUTO:
                 raise EngineFailed("cluster.unreachable", address=address) from error
-    ray.init(LOCAL, num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **quiet)
+    try:
+        ray.init(LOCAL, num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **quiet)
+    except Exception as error:  # of no other class if its processes do not start in time
+        ray.shutdown()
+        raise EngineFailed("cluster.not_deployed", why=first_line(error)) from error
     return True
 
 

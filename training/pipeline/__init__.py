@@ -327,7 +327,11 @@ def run(work: Path, setting: Setting, until: str = STAGES[-1].name, packed: Sequ
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m training.pipeline",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     parser.add_argument("--setting", choices=SETTINGS, default="full")
     names = dict.fromkeys(stage.name for setting in SETTINGS.values() for stage in stages(setting))

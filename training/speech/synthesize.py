@@ -346,7 +346,7 @@ def synthesize(work: Path, spec: CorpusSpec, seed: int, workers: int) -> None:
     processes = multiprocessing.get_context("forkserver")
     # Each process imports this module, which takes seconds: do it only once.
     processes.set_forkserver_preload(["training.speech.synthesize"])
-    # An option of the server of the processes: if this module is the program, runpy warns that it is imported already.
+    # Inherited by the processes: if this module is the program, they run it again, and runpy warns that it is imported.
     sys.warnoptions.append("ignore::RuntimeWarning:runpy")
     with processes.Pool(workers, maxtasksperchild=1) as pool:
         for shard, seconds, took in pool.imap_unordered(render, range(1 + spec.shards)):

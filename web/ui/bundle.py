@@ -39,10 +39,10 @@ def bundle(names: list[str], modules: Mapping[str, str]) -> str:
     return "const modules = {};\n" + "".join(_function(name, modules[name]) for name in ordered)
 
 
-# Nearly all modules are the same in all languages.
+# Cached, because nearly all modules are the same in all languages.
 @lru_cache(maxsize=512)
-def _imports(name: str, source: str) -> list[str]:
-    return [_resolve(name, path) for _, _, path in _IMPORT.findall(source)]
+def _imports(name: str, source: str) -> tuple[str, ...]:
+    return tuple(_resolve(name, path) for _, _, path in _IMPORT.findall(source))
 
 
 @lru_cache(maxsize=512)

@@ -234,7 +234,7 @@ def _one(card_id: str, owner: str) -> tuple[ColumnElement[bool], ColumnElement[b
     return CardRow.id == card_id, ScriptRow.owner == owner
 
 
-@cache
+@cache  # building it takes longer than adding conditions
 def with_takes() -> Select[CardRow, str | None, float | None, str | None, int]:
     """Query cards with their chosen take, its seconds and stop reason, and the number of their takes."""
     of_card = aliased(CardTakeRow)

@@ -298,7 +298,7 @@ def _checked(script_id: str) -> str:
     return script_id
 
 
-@cache
+@cache  # building it takes longer than adding conditions
 def _with_totals() -> Select[ScriptRow, int, int, float | None, str | None]:
     """Query scripts with their number of cards, of cards with a chosen take, the seconds of those, and their cover."""
     return (

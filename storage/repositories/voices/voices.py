@@ -304,7 +304,7 @@ def _flush_name(session: Session, name: str) -> None:
         raise NameTaken("voices.name_taken", name=name) from error
 
 
-@cache
+@cache  # building it takes longer than adding conditions
 def _with_totals() -> Select[VoiceRow, float, int, bool]:
     """Query voices with the seconds and the number of their references, and whether the clips of all are stored.
 

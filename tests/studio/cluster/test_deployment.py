@@ -68,16 +68,15 @@ def test_connecting_process_stays_within_its_containers_cores(monkeypatch: pytes
 
 
 def test_cluster_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    ray = pytest.importorskip("ray", reason="Ray Serve is not installed (pip install 'ray[serve]')")
-    pytest.importorskip("ray.serve")
-
     def fail(*_: object, **__: object) -> None:
         raise Exception("The current node timed out during startup.")  # Ray's own, of no other class
 
+    ended: list[bool] = []
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    monkeypatch.setattr(ray, "init", fail)
+    ray = SimpleNamespace(init=fail, shutdown=lambda: ended.append(True))
     with pytest.raises(EngineFailed, match="could not be started on the cluster: The current node timed out"):
-        deployment.connect(deployment.LOCAL, OURS)
+        deployment._connect(ray, deployment.LOCAL, None, None)
+    assert ended
 
 
 @pytest.mark.parametrize("address", ["nowhere.invalid:6379", "127.0.0.1:1", "[::1:6379", "127.0.0.1:port"])

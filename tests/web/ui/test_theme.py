@@ -47,7 +47,7 @@ PHONE, TABLET, LAPTOP, DESKTOP = (
 )
 
 
-def test_no_style_depends_on_what_the_whole_page_or_a_tab_contains() -> None:
+def test_no_style_depends_on_what_the_whole_page_contains() -> None:
     """A browser computes all styles below such an ancestor anew at nearly every change of what it contains."""
     styles = "".join(path.read_text("utf-8") for path in STATIC.rglob("*.css"))
     depending = re.findall(r"(?:html|:root|body|\.gradio-container|#rp-tabs|\.tabitem)(?::not\()?:has\([^>].*", styles)

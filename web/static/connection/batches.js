@@ -22,9 +22,9 @@ export class Batches {
     return null;
   }
 
-  // An item's value may have changed: it is requested again.
+  // Forgets an item without a value, so that `of` requests it again.
   forget(item) {
-    this.known.delete(item);
+    if (!this.known.get(item)) this.known.delete(item);
   }
 
   fetchSoon() {

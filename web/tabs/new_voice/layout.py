@@ -47,12 +47,12 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         elem_id="rp-describe",
     )
     with gr.Row(elem_id="rp-names"):
-        name = gr.Textbox(label=label("new.name"), max_lines=1, min_width=140, elem_id="rp-name")
+        name = gr.Textbox(label=label("new.name"), max_lines=1, min_width=280, elem_id="rp-name")
         speaker = gr.Textbox(
             label=label("new.speaker"),
             placeholder=label("new.speaker_hint"),
             max_lines=1,
-            min_width=140,
+            min_width=280,
             elem_id="rp-speaker",
         )
     language = gr.Dropdown(
