@@ -27,12 +27,12 @@ def clone_and_speak(page: Page, choose_clip: Callable[[], None], library: VoiceL
     page.wait_for("document.querySelector('.rp-record')?.checkVisibility()")
     choose_clip()
     page.wait_for("document.querySelector('textarea.rp-words')?.checkVisibility()")
-    page.fill("textarea.rp-words", "Nine.")
-    page.fill("#rp-name :is(input, textarea)", "Jo")
+    page.fill("textarea.rp-words", "It struck nine.")
+    page.fill("#rp-name :is(input, textarea)", "Anna")
     page.click("#rp-consent input")
     page.click("#rp-save")
     page.wait_for("document.querySelector('#rp-text textarea')?.checkVisibility()")
-    assert [voice.name for voice in library.list()] == ["Jo"]
+    assert [voice.name for voice in library.list()] == ["Anna"]
 
     page.click("#rp-speak")
     page.wait_for("player.finished && player.position >= player.length - 1")

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 def test_a_clip_becomes_a_voice_that_is_heard_while_it_speaks(
     serve: Callable[..., str], storage: Storage, library: VoiceLibrary
 ) -> None:
-    url = serve(FakeEngine(Script(pace=0.8, seconds_per_character=0.006)), storage)
+    url = serve(FakeEngine(Script(pace=0.8, seconds_per_character=0.015)), storage)
     try:
         with open_firefox() as firefox:
             firefox.open(url)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def test_a_clip_becomes_a_voice_and_a_page_shown_again_speaks_again(
     serve: Callable[..., str], storage: Storage, library: VoiceLibrary
 ) -> None:
-    engine = FakeEngine(Script(pace=0.8, seconds_per_character=0.006))
+    engine = FakeEngine(Script(pace=0.8, seconds_per_character=0.015))
     url = serve(engine, storage)
     try:
         with open_webkit() as webkit:
@@ -34,8 +34,8 @@ def test_a_clip_becomes_a_voice_and_a_page_shown_again_speaks_again(
             webkit.back()
             webkit.wait_for("player?.finished")
             assert webkit.evaluate("Array.isArray(window.troubles)"), "it is the same page"
-            webkit.wait_for("document.querySelector('#rp-picker input').value === 'Jo'")
-            engine.script.seconds_per_character = 0.006
+            webkit.wait_for("document.querySelector('#rp-picker input').value === 'Anna'")
+            engine.script.seconds_per_character = 0.015
             webkit.click("#rp-speak")
             webkit.wait_for("player.finished && player.stopReason === 'end'")
     except NoWebKit as error:
