@@ -19,7 +19,7 @@ from tests.paths import ROOT
 pytestmark = pytest.mark.slow
 
 VOICES = [Voice.from_bytes(path.read_bytes()) for path in sorted((ROOT / "assets" / "samples").glob("*.voice"))]
-TEXTS = ("Yes.", "Eight words can be said in good time.")
+TEXTS = ("Yes.", "[whisper] It's 1,000,000!", "Eight words can be said in good time.")
 
 
 @pytest.fixture
@@ -50,9 +50,10 @@ def results(engine: Engine, requests: list[tuple[Voice, str]]) -> list[SpeechRes
 
 
 def test_sample_voices_are_not_too_fast(engine: Engine) -> None:
-    """Each voice speaks the shortest text, and one of them a longer one."""
-    spoken = results(engine, [*((voice, TEXTS[0]) for voice in VOICES), (VOICES[1], TEXTS[1])])
-    assert len(spoken) == 7
+    """Each voice speaks the shortest text, and two of them a longer one."""
+    longer = zip(VOICES[:2], TEXTS[1:], strict=True)
+    spoken = results(engine, [*((voice, TEXTS[0]) for voice in VOICES), *longer])
+    assert len(spoken) == 8
     assert {result.stop_reason for result in spoken} == {"end"}
     assert {segment.attempts for result in spoken for segment in result.segments} == {1}
 

@@ -10,7 +10,6 @@ from engine.errors import TakeNotFound
 from storage import Storage
 from tests.attack.pages.actions import TABS
 from tests.attack.pages.visit import Visit
-from tests.web.visiting import finish_deletions
 from web.context import SIGNING
 from web.identity.owners import OwnerResolver
 
@@ -64,10 +63,8 @@ OF_BROWSER = (
 
 
 def differences(visit: Visit, page: Page, storage: Storage) -> Iterator[str]:
-    """Yield what is wrong with a page whose actions have ended. Reloads it."""
+    """Yield what is wrong with a page whose actions and deletions have ended. Reloads it."""
     page.evaluate(TIDY)
-    visit.settle(page)
-    finish_deletions(page)
     visit.settle(page)
     shown, controls = _seen(visit, page)
     visit.reload(page)

@@ -3,10 +3,10 @@
     TRITON_INTERPRET=0 python -m tests.engine.models.kernel_compilation
 
 A frame and the decoding of chunks at S2-Pro's sizes are run on meta tensors, with one layer in each stack. Each launch
-is compiled instead of started: the first one of a kernel for all GPUs, down to their machine code, others for the one
-with the fewest types and the least shared memory, until LLVM's code, where that memory is known. LLVM, which would take
-most of the time, optimises nothing. Triton caches what it made in TRITON_CACHE_DIR, by the sources of a kernel and the
-versions of the compilers.
+is compiled instead of started: the first one of a kernel, and its first with 8-bit weights, for all GPUs, down to their
+machine code; others for the one with the fewest types and the least shared memory, until LLVM's code, where that memory
+is known. LLVM, which would take most of the time, optimises nothing. Triton caches what it made in TRITON_CACHE_DIR, by
+the sources of a kernel and the versions of the compilers.
 """
 
 import os

@@ -22,7 +22,7 @@ HOST_READS = {"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", 
 class _CallRecorder(TorchDispatchMode):
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Do without the guard against compilation, whose import takes seconds and each call of it microseconds."""
+        """Dispatch without `torch._disable_dynamo`, whose import takes seconds and each call microseconds."""
         return False
 
     def __init__(self) -> None:

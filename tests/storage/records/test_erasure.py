@@ -52,7 +52,7 @@ def storage(path: Path) -> Iterator[Storage]:
         yield opened
 
 
-@pytest.mark.parametrize("seed", [22, 31])  # and 0 in tests/attack/storage
+@pytest.mark.parametrize("seed", [22, 31])  # 0: test_storage_attack.py
 def test_rows_moved_between_pages_leave_no_bytes(seed: int) -> None:
     """With these seeds bytes remain unless tables are rewritten."""
     assert leftovers.crowded(seed).broken == []

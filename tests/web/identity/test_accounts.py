@@ -51,11 +51,13 @@ def test_new_hashes_are_memory_hard_and_salted(monkeypatch: pytest.MonkeyPatch) 
     assert hard.startswith("$argon2id$v=19$m=65536,")
     assert is_hash(hard)
     assert verify_password("same password", hard)
+    assert not verify_password("Same password", hard)
 
 
 def test_old_scrypt_hashes_still_verify() -> None:
     assert is_hash(OLD)
     assert verify_password("first password", OLD)
+    assert not verify_password("first passwort", OLD)
     assert not verify_password(OLD, OLD), "a hash is not a password"
 
 

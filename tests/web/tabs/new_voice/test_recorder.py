@@ -495,7 +495,7 @@ def test_all_of_many_files_are_examined_up_to_the_limit(
     for number in range(MAX_CLIPS + 1):
         (tmp_path / f"{number}.flac").write_bytes(CLIP.read_bytes())
     upload(page, *sorted(tmp_path.iterdir()))
-    expect_message(page, f"6.flac: A voice can have at most {MAX_CLIPS} clips. Remove one first.")
+    expect_message(page, f"{MAX_CLIPS}.flac: A voice can have at most {MAX_CLIPS} clips. Remove one first.")
     expect(page.locator(".rp-clip-line")).to_have_count(MAX_CLIPS)
     page.wait_for_timeout(500)  # for a request to be refused: choosing its clip would repeat it
     all_added.set()
