@@ -16,7 +16,8 @@ KEEP_VOICE = "(id) => { if (id) reprise.draft.voice = id; }"
 def keep_draft(changes: gr.HTML, parts: Sequence[Any], tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> Any:
     """Save the values of `parts` and the selected tab, and restore them when the page's owner is known.
 
-    changes: fires `opened` at that time. each: the tabs by id. Returns the restore event.
+    changes: fires `opened` at that time, and `forgotten` when all of the owner's data was deleted: then `parts` get
+    their first values again. each: the tabs by id. Returns the restore event.
     """
     ids = json.dumps([part.elem_id for part in parts])
     quiet: dict[str, Any] = {"queue": False, "api_visibility": "private"}
@@ -25,6 +26,8 @@ def keep_draft(changes: gr.HTML, parts: Sequence[Any], tabs: gr.Tabs, each: Mapp
         js=f"(...values) => {{ reprise.keepDraft({ids}, values); }}", **quiet,
     )  # fmt: skip
     filled = changes.opened(None, None, [*parts, tabs], js=f"() => reprise.fillIn({ids})", **quiet)
+    firsts = json.dumps(["" if isinstance(part, gr.Textbox) and part.value is None else part.value for part in parts])
+    changes.forgotten(None, None, list(parts), js=f"() => {firsts}", **quiet)
     for name, tab in each.items():
         tab.select(None, None, None, js=f"() => {{ reprise.keepTab({name!r}); }}", **quiet)
     return filled

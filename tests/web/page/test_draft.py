@@ -12,6 +12,7 @@ from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.visiting import open_settings, open_tab, pick, picker, visit, wait_for
 from web.identity.owners import OwnerResolver
+from web.tabs.speak.layout import FIRST_TEXT
 
 Serve = Callable[..., str]
 pytestmark = pytest.mark.slow
@@ -99,11 +100,23 @@ def test_drafts_and_voices_survive_reloads_for_their_owner_until_all_data_is_del
         page.locator(".rp-lib-card").first.get_by_role("button", name="Use this voice").click()
         wait_for_draft(page, '\\"tab\\":\\"speak\\"')
         wait_for_draft(page, anna.id)
+        other = page.context.new_page()
+        other.goto(url)
+        other.wait_for_function("reprise.draft.restored")
+        other.get_by_label(TEXT).fill("Hers on another page.")
         open_tab(page, "History")
         page.locator("#rp-history-kept button").first.click()
         page.get_by_role("button", name="Delete all my data…").click()
         page.locator("#rp-forget-sure").click()
         expect(page.locator("#rp-kept-notice")).to_contain_text("All your data is deleted")
+        for each in (page, other):
+            open_tab(each, "Speak")
+            expect(each.get_by_label(TEXT)).to_have_value(FIRST_TEXT)
+        expect(page.locator("#rp-seed input")).to_have_value("")
+        expect(page.locator("#rp-temperature input[type=number]")).to_have_value("0.6")
+        page.locator("#rp-seed input").fill("3")  # the draft is kept again, without what was deleted
+        wait_for_draft(page, '\\"3\\"')
+        assert "Hers" not in stored(other)
         for _ in range(2):  # also after the page was left
             for kept in ("Hers alone.", "A draft.", anna.id):
                 assert kept not in stored(page)
