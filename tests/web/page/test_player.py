@@ -75,9 +75,10 @@ def failed_messages(ticket: str) -> Iterator[dict[str, Any]]:
 
 def waiting_messages(ticket: str) -> Iterator[dict[str, Any]]:
     """Yield the messages of a take that waits for its turn."""
-    frame = {"ticket": ticket, "status": "You are next."}
-    yield {**frame, "number": 0, "kind": "start", "rate": RATE, "expected": SECONDS}
-    yield {**frame, "number": 1, "kind": "wait"}
+    yield {
+        "ticket": ticket, "number": 0, "kind": "start", "status": "Getting ready.", "rate": RATE, "expected": SECONDS
+    }  # fmt: skip
+    yield {"ticket": ticket, "number": 1, "kind": "wait", "status": "You are next."}
 
 
 SLOW = threading.Semaphore(0)  # lets `slow_messages` go on
@@ -98,7 +99,8 @@ def slow_messages(ticket: str) -> Iterator[dict[str, Any]]:
 
 
 def build(_folder: str) -> None:
-    stage = player(RATE)
+    with gr.Column(elem_id="rp-dock"):
+        stage = player(RATE)
     # The event's input is the ticket created by the click, not the component's value.
     streams = {
         "Speak": messages,

@@ -442,8 +442,15 @@ function announce(event, detail) {
   return document.dispatchEvent(new CustomEvent(`reprise:${event}`, { detail, cancelable: true }));
 }
 
+// Stylesheets need the height of what sticks to the window's bottom, so that nothing is covered.
+function measureDock({ element }) {
+  const keep = ([{ target }]) => document.documentElement.style.setProperty("--rp-dock", `${target.offsetHeight}px`);
+  new ResizeObserver(keep).observe(element.closest("#rp-dock"));
+}
+
 export function mount(component) {
   const player = new Player(component);
+  measureDock(component);
   stopOnEscape(player);
   window.reprisePlayer = {
     wake: () => player.playback.wake(player.rate), // in the user gesture, where playback starts later without one

@@ -12,6 +12,8 @@ from tests.support.fake_engine import FakeEngine, Script
 from tests.web.tabs.speak.test_tab import Serve
 from tests.web.visiting import SIZE, finish_deletions, hold_response, picker, violations, visit, wait_for
 
+DOCK_MEASURED = """() => document.documentElement.style.getPropertyValue("--rp-dock") ===
+    `${document.querySelector("#rp-dock").offsetHeight}px`"""
 # Notes the mark of the first voice at each list that is shown, and counts the tasks after which the focus is nowhere.
 NOTE_MARKS = """() => {
     const { port1, port2 } = new MessageChannel();
@@ -42,11 +44,17 @@ def is_above_player(page: Page, on: str) -> bool:
 
 
 def check_first_view(page: Page) -> None:
-    """Check that the player covers neither Speak nor the button below the voices, beside the first steps."""
+    """Check that the player covers neither Speak nor the button below the voices beside the first steps, and that Speak
+    is visible in small windows.
+    """
     page.set_viewport_size({"width": 1280, "height": 600})
     assert is_above_player(page, "#rp-to-new")
     page.set_viewport_size(SIZE)
     assert all(is_above_player(page, on) for on in ("#rp-speak", "#rp-to-new"))
+    for width, height in ((1100, 720), (900, 700), (360, 640)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_function(DOCK_MEASURED)
+        assert is_above_player(page, "#rp-speak"), (width, height)
     page.set_viewport_size({"width": 1280, "height": 800})
 
 
