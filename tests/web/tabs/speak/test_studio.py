@@ -187,6 +187,19 @@ def test_studio_works_with_the_keyboard(
         assert len(storage.history.page().records) == 1
         assert page.evaluate("localStorage.getItem('reprise.at_once')") == "3"
 
+        # A take that another page deletes passes its focus on.
+        page.locator("#rp-speak").press("Enter")
+        takes = page.locator(".rp-take")
+        expect(takes).to_have_count(4)
+        wait_for(page, "player.finished")
+        takes.first.get_by_role("button", name="Copy link").focus()
+        first, *others = page.evaluate("JSON.parse(sessionStorage.getItem('reprise.takes')).map(({ id }) => id)")
+        for deleted, focus in (([first], takes.first.locator("button").first), (others, page.locator(".rp-takes-none"))):
+            for take in deleted:
+                storage.history.delete(take)
+            page.evaluate("window.repriseTakes.refresh()")
+            expect(focus).to_be_focused()
+
         # Theme and language survive a reload; the first steps stay hidden.
         page.get_by_role("button", name="Dark").press("Enter")
         expect(page.locator("body")).to_have_class("dark")

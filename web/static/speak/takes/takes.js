@@ -270,8 +270,16 @@ class Takes {
     this.find(".rp-takes-none").hidden = rows.length > 0;
     this.showCompared();
     this.showGroup();
+    const held = [...this.find(".rp-take-rows").children].findIndex((node) => node.contains(document.activeElement));
     for (const id of [...this.rows.keys()]) if (!rows.some((take) => take.id === id)) this.drop(id);
     rows.forEach((take, place) => this.showRow(take, place));
+    if (held >= 0 && document.activeElement === document.body) this.focusNear(held);
+  }
+
+  // Focuses what is at the place of a removed take.
+  focusNear(place) {
+    const left = this.find(".rp-take-rows").children;
+    (left[Math.min(place, left.length - 1)]?.querySelector("button") ?? this.find(".rp-takes-none")).focus();
   }
 
   showRow(take, place) {
