@@ -12,7 +12,6 @@ from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.visiting import open_settings, open_tab, pick, picker, visit, wait_for
 from web.identity.owners import OwnerResolver
-from web.tabs.speak.layout import FIRST_TEXT
 
 Serve = Callable[..., str]
 pytestmark = pytest.mark.slow
@@ -34,6 +33,7 @@ def test_drafts_and_voices_survive_reloads_for_their_owner_until_all_data_is_del
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     install_samples(library)
+    adam = library.find("Adam")
     engine.capabilities = replace(engine.capabilities, english_only=False, languages=("english", "german"))
     url = serve(engine, storage, "browser")
     with visit(chromium, url) as page:
@@ -111,7 +111,7 @@ def test_drafts_and_voices_survive_reloads_for_their_owner_until_all_data_is_del
         expect(page.locator("#rp-kept-notice")).to_contain_text("All your data is deleted")
         for each in (page, other):
             open_tab(each, "Speak")
-            expect(each.get_by_label(TEXT)).to_have_value(FIRST_TEXT)
+            expect(each.get_by_label(TEXT)).to_have_value(adam.demo)
         expect(page.locator("#rp-seed input")).to_have_value("")
         expect(page.locator("#rp-temperature input[type=number]")).to_have_value("0.6")
         page.locator("#rp-seed input").fill("3")  # the draft is kept again, without what was deleted

@@ -90,17 +90,31 @@ export function mount({ element, props, trigger, watch }) {
   // Suggests the picked voice's own sentence unless the text was edited or has the focus. Sentences of other voices are
   // not edited texts, also if they were chosen as an example or were there before the page was reloaded. Done here and
   // not on the server, so that text typed meanwhile is not lost.
-  const untouched = new Set(["", props.value?.text]);
+  const first = props.value?.text ?? "";
+  const untouched = new Set(["", first]);
   let suggested = "";
+  let emptied = false; // whether the page emptied the field, so that the focus in it does not mean that the user will write
 
   function suggest(demo) {
     const field = area();
     if (!demo || demo === suggested || !field) return;
     suggested = demo;
     untouched.add(demo);
-    if (document.activeElement === field || !untouched.has(field.value.trim())) return;
-    field.value = demo;
-    field.dispatchEvent(new Event("input", { bubbles: true }));
+    if ((document.activeElement === field && !emptied) || !untouched.has(field.value.trim())) return;
+    emptied = false;
+    fill(demo);
+  }
+
+  function fill(text) {
+    area().value = text;
+    area().dispatchEvent(new Event("input", { bubbles: true }));
+  }
+
+  // Called when the field is as on a new page, because all data was deleted.
+  function suggestAgain() {
+    if (area().value !== first) return;
+    emptied = true;
+    if (suggested) fill(suggested);
   }
 
   let filling = false; // whether the page replaces the text
@@ -186,11 +200,12 @@ export function mount({ element, props, trigger, watch }) {
   const mac = /Mac|iPhone|iPad/.test(navigator.platform);
   find(".rp-keys").textContent = words(mac ? "writing.keys_mac" : "writing.keys");
   show({ english: true });
-  showFacts(props.value?.text ?? "");
+  showFacts(first);
   watch("value", () => {
     const value = props.value ?? {};
     if ("write" in value) write(value.write);
     else if (!("text" in value)) show(value);
+    else if (value.text === first) setTimeout(suggestAgain); // the field gets the text after the event
     tellUnspeakable();
     showFacts(value.text ?? area()?.value ?? "");
   });

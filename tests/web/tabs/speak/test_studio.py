@@ -194,7 +194,10 @@ def test_studio_works_with_the_keyboard(
         wait_for(page, "player.finished")
         takes.first.get_by_role("button", name="Copy link").focus()
         first, *others = page.evaluate("JSON.parse(sessionStorage.getItem('reprise.takes')).map(({ id }) => id)")
-        for deleted, focus in (([first], takes.first.locator("button").first), (others, page.locator(".rp-takes-none"))):
+        for deleted, focus in (
+            ([first], takes.first.locator("button").first),
+            (others, page.locator(".rp-takes-none")),
+        ):
             for take in deleted:
                 storage.history.delete(take)
             page.evaluate("window.repriseTakes.refresh()")
