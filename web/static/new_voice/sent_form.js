@@ -20,10 +20,9 @@ export async function sendForm(_clips, ...form) {
   return [clips, ...form];
 }
 
-// Called when the event is over. notice: the form's, "" if the voice is saved. now: name, speaker and description. Returns
-// their updates, and dispatches `reprise:saved` with the paths of the clips and the id of the voice that they were changed of.
-export function clearSent(notice, ...now) {
-  if (notice) return now.map(() => UNCHANGED);
+// Called when the voice is saved. now: name, speaker and description. Returns their updates, and dispatches `reprise:saved`
+// with the paths of the clips and the id of the voice that they were changed of.
+export function clearSent(...now) {
   document.dispatchEvent(new CustomEvent("reprise:saved", { detail: { paths: sent.paths, changed: sent.changed } }));
   return now.map((text, i) => (text === sent.texts[i] ? "" : UNCHANGED));
 }

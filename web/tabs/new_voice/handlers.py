@@ -173,6 +173,8 @@ class NewVoiceHandlers:
                 yield updates
         except PoolFull as error:
             yield _failure(error, self._context.texts(request)), *UNCHANGED
+        # Gradio sends the last outputs again when the event is over. By then the user may have corrected the form.
+        yield gr.skip(), *UNCHANGED
 
     def save_steps(
         self,
@@ -254,7 +256,7 @@ class NewVoiceHandlers:
             picker,
             notice(message),
             gr.Tabs(selected="speak"),
-            broadcast_change("voices"),
+            broadcast_change("voices", "saved"),
         )
 
     def _check_description(self, name: Any, description: Any, language: Any, owner: str, texts: Texts) -> VoiceForm:

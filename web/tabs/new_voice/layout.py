@@ -23,7 +23,7 @@ INTERRUPTED = "() => reprise.interrupted()"
 CLEAR_ERRORS = "(notice) => (notice?.includes('rp-bad') ? '' : { __type__: 'update' })"
 SEND_FORM = "(...form) => reprise.sendForm(...form)"
 EMPTY_FORM = "() => ['', '', '', null]"
-CLEAR_SENT = "(notice, ...texts) => reprise.clearSent(notice, ...texts)"
+CLEAR_SENT = "(...texts) => reprise.clearSent(...texts)"
 # No notice means that the voice was saved and Speak is shown.
 FOCUS_TEXT = """() => {
   if (!document.querySelector('#rp-form-notice .rp-notice')) document.querySelector('#rp-text textarea')?.focus();
@@ -87,10 +87,11 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         [clips, name, speaker, agreed, description, language, changed, shared.token],
         [trouble, agreed, shared.picker, shared.notice, shared.tabs, shared.changes],
         js=SEND_FORM,
+        trigger_mode="multiple",  # Gradio would drop a press until the event of a refused one is over
         queue=True,
     )
     texts = [name, speaker, description]
-    saved.success(None, [trouble, *texts], texts, js=CLEAR_SENT, api_visibility="private")
+    shared.changes.saved(None, texts, texts, js=CLEAR_SENT, api_visibility="private")
     saved.then(None, js=FOCUS_TEXT)
     saved.failure(None, None, trouble, js=INTERRUPTED)
     trouble.change(None, js=SHOW_NOTICE)

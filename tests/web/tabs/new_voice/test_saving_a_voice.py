@@ -1,7 +1,9 @@
 """New voice in a browser: the way from a recording to its voice, the layout on a phone, and the messages of Save."""
 
+import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -24,6 +26,7 @@ from tests.web.visiting import (
     wait_for,
     wait_for_recording,
 )
+from web.limits.worker_pool import WorkerPool
 from web.tabs.new_voice.reading_texts import READING_TEXTS
 
 Serve = Callable[..., str]
@@ -45,8 +48,33 @@ def wait_until_in_view(page: Page, *selectors: str) -> None:
     page.wait_for_function(IN_VIEW, arg=selectors)
 
 
+@contextmanager
+def unended(monkeypatch: pytest.MonkeyPatch, save: Callable[[], object]) -> Iterator[None]:
+    """Call `save`, which has to wait for the answer; the event of this answer ends when the block ends."""
+    ended, steps = Event(), WorkerPool.steps
+
+    async def waiting(*given: Any) -> AsyncIterator[Any]:
+        async for step in steps(*given):
+            yield step
+        await asyncio.to_thread(ended.wait)
+
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(WorkerPool, "steps", waiting)
+            save()
+        yield
+    finally:
+        ended.set()
+
+
 def test_recording_becomes_a_voice_that_speaks_and_messages_of_saving_are_in_view(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
+    chromium: Browser,
+    serve: Serve,
+    library: VoiceLibrary,
+    storage: Storage,
+    engine: FakeEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A phone fits the controls of a recording, its tab is marked, and four actions later its voice speaks."""
     needed = [".rp-script-text", ".rp-record", ".rp-levels", ".rp-say"]
@@ -103,7 +131,7 @@ def test_recording_becomes_a_voice_that_speaks_and_messages_of_saving_are_in_vie
 
         page.set_viewport_size(PHONE)
         open_tab(page, "Speak")
-        check_messages_and_progress(page, engine, tmp_path)
+        check_messages_and_progress(page, engine, tmp_path, monkeypatch)
     assert library.find("Anna 2").duration > 2
 
 
@@ -158,10 +186,11 @@ def change_the_clips(page: Page, library: VoiceLibrary) -> None:
     expect(name).to_have_value("")
 
 
-def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path) -> None:
+def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Missing fields, taken names and the progress of saving are in view.
 
-    Focus moves to the first missing field, and after saving to the text to speak.
+    Focus moves to the first missing field, and after saving to the text to speak. Save can be pressed as soon as
+    a refusal is shown.
     """
     allowed = Event()
     encode = engine.encode_voice
@@ -213,16 +242,20 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path) ->
     page.keyboard.insert_text("One.")
     while not held:
         page.wait_for_timeout(20)
-    save.click()
-    expect(agreed).to_be_focused()
-    wait_until_in_view(page, "#rp-form-notice .rp-bad")
-    for route in held:
-        route.continue_()
-    page.unroute_all()
-    expect(page.get_by_text("too few words")).to_be_visible()  # this moves the notice
-    wait_until_in_view(page, "#rp-form-notice .rp-bad")
-    agreed.check()
-    save_all()
+
+    def save_without_consent() -> None:
+        save.click()
+        expect(agreed).to_be_focused()
+
+    with unended(monkeypatch, save_without_consent):
+        wait_until_in_view(page, "#rp-form-notice .rp-bad")
+        for route in held:
+            route.continue_()
+        page.unroute_all()
+        expect(page.get_by_text("too few words")).to_be_visible()  # this moves the notice
+        wait_until_in_view(page, "#rp-form-notice .rp-bad")
+        agreed.check()
+        save_all()
     saved_notice = page.locator("#rp-speak-notice")
     expect(saved_notice).to_contain_text("Saved “Anna”.")
     page.keyboard.insert_text("Good morning.")
