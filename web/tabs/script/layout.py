@@ -41,7 +41,8 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     desk = script_editor(SUFFIXES)
     made = [trouble, text, desk, shared.changes]
     listen(make.click, handlers.create_script, [text, shared.picker, token], made)
-    listen(bring.upload, handlers.import_script, [bring, shared.picker, token], [trouble, desk, shared.changes])
+    imported = [trouble, desk, shared.changes]
+    listen(bring.upload, handlers.import_script, [bring, shared.picker, token], imported, trigger_mode="multiple")
     moved = [shared.notice, shared.text, desk, shared.changes, shared.tabs]
     listen(shared.hints.to_script, handlers.move_text, [shared.text, shared.picker, token], moved)
     listen(desk.act, handlers.run_action, token, [desk, shared.changes], trigger_mode="multiple")

@@ -8,7 +8,7 @@ from storage import Storage
 from tests.studio.script.test_runner import Actor
 from tests.support.waiting import until
 from tests.web.tabs.script.test_tab import Serve, actor, button, card, expect_state, make, tab, text
-from tests.web.visiting import drop, finish_deletions, open_tab, visit
+from tests.web.visiting import drop, finish_deletions, hold_response, open_tab, visit
 
 __all__ = ["actor"]  # a fixture
 # Whether the page knows that the card that is edited has this text in the script.
@@ -28,10 +28,11 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         with page.expect_file_chooser() as chooser:
             button(page, "Choose a file").click()
         assert ".srt" in str(chooser.value.element.get_attribute("accept"))
-        chooser.value.set_files(tmp_path / "A film.mov")
+        wrong = tmp_path / "A film.mov"
+        with hold_response(page, "choose one whose name", lambda: chooser.value.set_files(wrong)):
+            drop(tab(page), file)  # while the first one is still being read
+            expect(text(page, 1)).to_have_value("Hello there. How are you?")
         expect(page.locator("#rp-script-notice")).to_contain_text("choose one whose name ends in .txt, .md")
-        drop(tab(page), file)
-        expect(text(page, 1)).to_have_value("Hello there. How are you?")
         expect(tab(page).get_by_label("Name of the script")).to_have_value("A film")
         button(page, "More for card 1").click()
         expect(card(page, 1).get_by_label("Pause after this card, in seconds")).to_have_value("2")
