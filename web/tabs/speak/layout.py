@@ -120,5 +120,5 @@ def _listen_to_takes(
     show(takes.renew_links, handlers.list_takes, [shared.token], takes)
     listen(takes.star, handlers.star_take, [shared.token], changed, trigger_mode="multiple")
     listen(takes.erase, handlers.delete_take, [shared.token], changed, trigger_mode="multiple")
-    listen(takes.seed, handlers.reuse_seed, None, [seed, accordion])
+    show(takes.seed, handlers.reuse_seed, None, [seed, accordion])
     shared.changes.history(None, None, None, js="() => { window.repriseTakes?.refresh(); }")

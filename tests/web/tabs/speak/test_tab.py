@@ -22,6 +22,7 @@ from tests.web.visiting import (
     SIZE,
     downloaded,
     finish_deletions,
+    hold_response,
     open_settings,
     open_tab,
     pick,
@@ -258,8 +259,13 @@ def repeat_without_history(page: Page, engine: FakeEngine) -> None:
     assert flac.startswith(b"fLaC")
     expect(page.get_by_label("Other formats")).to_be_focused()
 
-    row(page, 2).get_by_role("button", name="Seed 42").click()
-    expect(page.locator("#rp-seed input")).to_have_value("42")
+    first, second = (row(page, number).locator(".rp-take-seed") for number in (2, 0))
+    seed = page.locator("#rp-seed input")
+    with hold_response(page, '["42"', first.click):
+        second.click()
+        expect(seed).to_have_value(second.inner_text().removeprefix("Seed "))
+    first.click()
+    expect(seed).to_have_value("42")
 
 
 def proof_and_repair(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
