@@ -24,7 +24,7 @@ CLEAR_ERRORS = "(notice) => (notice?.includes('rp-bad') ? '' : { __type__: 'upda
 SEND_FORM = "(...form) => reprise.sendForm(...form)"
 EMPTY_FORM = "() => ['', '', '', null]"
 CLEAR_SENT = "(...texts) => reprise.clearSent(...texts)"
-# No notice means that the voice was saved and Speak is shown.
+# No notice means that the voice was saved and Speak is shown. If the form was corrected meanwhile, the text is hidden.
 FOCUS_TEXT = """() => {
   if (!document.querySelector('#rp-form-notice .rp-notice')) document.querySelector('#rp-text textarea')?.focus();
 }"""
