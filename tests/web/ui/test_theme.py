@@ -37,6 +37,20 @@ CUT_OFF = """() => {
     const parts = [...document.querySelectorAll("body *")].filter((node) => !node.closest(".tab-wrapper"));
     return parts.filter((node) => beyond(node) && !reachable(node)).map((node) => node.outerHTML.slice(0, 200));
 }"""
+# Controls that are higher than what hides their overflow.
+CLIPPED = """() => {
+    const hides = (node) => ["hidden", "clip"].includes(getComputedStyle(node).overflowY);
+    const within = (node, { top, bottom }) => {
+        const box = node.getBoundingClientRect();
+        return (!hides(node) || (top > box.top - 1 && bottom < box.bottom + 1))
+            && (node.id === "rp-tabs" || within(node.parentElement, { top, bottom }));
+    };
+    const shown = [...document.querySelectorAll("#rp-tabs .tabitem :is(input, select, textarea, button, summary)")]
+        .filter((node) => node.checkVisibility() && node.offsetHeight > 1);
+    return shown.filter((node) => !within(node.parentElement, node.getBoundingClientRect()))
+        .map((node) => node.outerHTML.slice(0, 200));
+}"""
+UNFOLD = "document.querySelectorAll('#rp-tabs .label-wrap:not(.open)').forEach((head) => head.click())"
 SHOW_ALL = """() => document.querySelectorAll("#rp-tabs [role=tabpanel]")
     .forEach((panel) => panel.style.setProperty("display", "block", "important"))"""
 PHONE, TABLET, LAPTOP, DESKTOP = (
@@ -74,6 +88,7 @@ def check_every_tab(page: Page) -> None:
     for tab, panel in PANELS.items():
         open_tab(page, tab)
         expect(page.locator(panel)).to_be_visible()
+    page.evaluate(UNFOLD)
     page.evaluate(SHOW_ALL)
     for panel in PANELS.values():
         expect(page.locator(panel)).to_be_visible()
@@ -83,6 +98,7 @@ def check_every_tab(page: Page) -> None:
         assert width <= room, size["width"]
         assert page.evaluate(CUT_OFF) == [], size["width"]
         assert page.evaluate(COVERED) == [], size["width"]
+        assert page.evaluate(CLIPPED) == [], size["width"]
         if size == PHONE:
             assert violations(page, None, SERIOUS) == []
         if size == DESKTOP:
