@@ -83,14 +83,14 @@ def quick_gc() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_databases(request: pytest.FixtureRequest) -> Iterator[None]:
-    """New databases get their tables without Alembic, except in modules that set MIGRATES.
+    """New SQLite files get their tables without Alembic, except in modules that set MIGRATES.
 
     A machine that is rented for its GPU may have no packages for databases.
     """
     quick: Callable[[], AbstractContextManager[None]] = nullcontext
     if not getattr(request.module, "MIGRATES", False):
         with suppress(ImportError):
-            from tests.support.quick_migrations import quick_migrations as quick
+            from tests.support.quick_databases import quick_databases as quick
     with quick():
         yield
 
