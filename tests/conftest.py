@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +47,19 @@ if memory := in_memory(room=4 << 30):
 def pytest_xdist_auto_num_workers() -> int:
     """One worker more than cores, because tests wait a third of their time, for sound and for browsers."""
     return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Each worker begins with another part of a folder: otherwise all of them would compile the same new modules."""
+    report = yield
+    if isinstance(collector, pytest.Directory) and "PYTEST_XDIST_WORKER" in os.environ:
+        worker, workers = int(os.environ["PYTEST_XDIST_WORKER"][2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        first = len(report.result) * worker // workers
+        report.result = report.result[first:] + report.result[:first]
+    return report
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
