@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 from engine.errors import InvalidConfig, InvalidInput, first_line
 from engine.files.bounded import parse_json, read_regular
 from engine.text.cuts import written_size
-from engine.text.english import normalization
+from engine.text.english import loanwords, normalization
 from engine.text.tags import SPEAKER_TAG, STYLE_TAG
 
 FORMAT_VERSION = 1
@@ -39,7 +39,7 @@ _VOICELESS = frozenset({"f", "k", "p", "s", "sh", "t", "th", "ch"})
 _SPEAKER = re.compile(f"({SPEAKER_TAG.pattern})")
 # A word given by its phones, "{{t_ax_m_ey_t_ow}}", perhaps with a possessive 's.
 _PHONE = "|".join(PHONES)
-_PHONE_MARK = re.compile(rf"\{{\{{((?:{_PHONE})(?:_(?:{_PHONE}))*)\}}\}}('s)?")
+_PHONE_MARK = re.compile(rf"\{{\{{((?:{_PHONE})(?:_(?:{_PHONE}))*)\}}\}}(['’]s)?")
 # ARPAbet as in the CMU dictionary, where an unstressed "AH" is the schwa. All other phones are named as in `PHONES`.
 _ARPABET = {"ah0": "ax", "axr": "er", "ix": "ih"}
 _STRESS = re.compile(r"(?<=[a-z])[0-2]$")
@@ -195,7 +195,8 @@ class Lexicon:
 
     def _spoken(self, text: str) -> list[str]:
         """Return words and marks like `normalization.spoken`. A word given by its phones is returned as `{phones}`."""
-        parts = _PHONE_MARK.split(text)  # text, phones, suffix, text, …
+        read = loanwords.with_readings(text, self.word, lambda phones: phone_mark(phones.split()))
+        parts = _PHONE_MARK.split(read)  # text, phones, suffix, text, …
         words = normalization.spoken(parts[0], self._words)
         for phones, suffix, following in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
             known = phones.replace("_", " ")

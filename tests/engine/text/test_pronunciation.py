@@ -412,6 +412,24 @@ SPOKEN = [
 ]  # fmt: skip
 
 
+def test_words_with_accents_have_their_own_readings() -> None:
+    readings = {
+        "a résumé": "ax _ r eh z ax m ey .",
+        "her résumé’s résumés": "hh er _ r eh z ax m ey z _ r eh z ax m ey z .",
+        "RE\u0301SUME\u0301": "r eh z ax m ey .",
+        "to resume": "t ax _ r ih z uw m .",
+        "rosés": "r ow z ey z .",  # "roses" has one more syllable, and no "ey"
+        "fiancée": "f iy ae n s ey .",
+        "touché": "t uw sh ey .",
+        "café": LEXICON.phones("cafe"),
+        "Muñoz": LEXICON.phones("Munoz"),
+        "Inés": LEXICON.phones("Ines"),  # no plural
+        "mañana": "m ae n y ae n ax .",
+        "é": LEXICON.phones("e"),
+    }
+    assert {text: LEXICON.phones(text) for text in readings} == readings
+
+
 def test_numbers_and_abbreviations_are_spelled_out() -> None:
     assert [(text, words(text)) for text, _ in SPOKEN] == SPOKEN
 
