@@ -144,6 +144,7 @@ def _joined_letters(match: re.Match[str]) -> str:
 
 ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"\b([A-Z]{1,3})&([A-Z]{1,3})('?s)?\b", _joined_letters),
+    rule(r"(?i)\btl;dr\b", spelled("tldr")),
     rule(r"(?i)\be\.g\b\.?,?", "for example,"),
     rule(r"(?i)\bi\.e\b\.?,?", "that is,"),
     rule(rf"(?i)(?<!\.)(?<![a-z]-)\b{_NO_UNIT}({'|'.join(_BEFORE_NUMBERS)})\.\s*(?=\d)", _number),

@@ -75,6 +75,7 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
 
 
 SPOKEN = [
+    ("TL;DR: it rained.", "T L D R , it rained ."),
     ("1,234 and 56", "one thousand two hundred thirty four and fifty six"),
     ("1000000 or 12000000000", "one million or twelve billion"),
     ("3.14, 0.5", "three point one four , zero point five"),
