@@ -26,8 +26,10 @@ def keep_draft(changes: gr.HTML, parts: Sequence[Any], tabs: gr.Tabs, each: Mapp
         js=f"(...values) => {{ reprise.keepDraft({ids}, values); }}", **quiet,
     )  # fmt: skip
     filled = changes.opened(None, None, [*parts, tabs], js=f"() => reprise.fillIn({ids})", **quiet)
-    firsts = json.dumps(["" if isinstance(part, gr.Textbox) and part.value is None else part.value for part in parts])
-    changes.forgotten(None, None, list(parts), js=f"() => {firsts}", **quiet)
+    first_values = json.dumps(
+        ["" if isinstance(part, gr.Textbox) and part.value is None else part.value for part in parts]
+    )
+    changes.forgotten(None, None, list(parts), js=f"() => {first_values}", **quiet)
     for name, tab in each.items():
         tab.select(None, None, None, js=f"() => {{ reprise.keepTab({name!r}); }}", **quiet)
     return filled

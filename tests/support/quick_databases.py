@@ -49,6 +49,7 @@ def _upgrade(connection: Connection) -> None:
 
 def _create_engine(*arguments: Any, **options: Any) -> Engine:
     """Create an engine with the dialect of all others, since compiled queries belong to a dialect."""
+    assert options.keys() <= {"poolclass", "hide_parameters", "connect_args"}, "a dialect's options would be lost"
     made = create_engine(*arguments, execution_options={"compiled_cache": _queries}, **options)
     made.dialect = _engine.dialect
     return made

@@ -1,5 +1,6 @@
 """Drafts and the key of a browser, which survive a reload, separate for each owner."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from urllib.parse import urljoin
@@ -104,6 +105,13 @@ def test_drafts_and_voices_survive_reloads_for_their_owner_until_all_data_is_del
         other.goto(url)
         other.wait_for_function("reprise.draft.restored")
         other.get_by_label(TEXT).fill("Hers on another page.")
+        open_tab(other, "Library")
+        other.get_by_role("searchbox", name="Search").fill("Anna")
+        open_tab(other, "New voice")
+        other.get_by_label("Name of the voice").fill("Hers")
+        other.get_by_role("checkbox", name=re.compile("^I am Hers")).check()
+        open_tab(other, "History")
+        other.locator("#rp-history-search input").fill("Hers")
         open_tab(page, "History")
         page.locator("#rp-history-kept button").first.click()
         page.get_by_role("button", name="Delete all my data…").click()
@@ -112,6 +120,11 @@ def test_drafts_and_voices_survive_reloads_for_their_owner_until_all_data_is_del
         for each in (page, other):
             open_tab(each, "Speak")
             expect(each.get_by_label(TEXT)).to_have_value(adam.demo)
+        expect(other.get_by_label("Name of the voice")).to_have_value("")
+        expect(other.locator("#rp-consent input")).not_to_be_checked()
+        for search in ("#rp-history-search input", ".rp-library input[type=search]"):
+            expect(other.locator(search)).to_have_value("")
+        expect(page.locator("#rp-script-text textarea")).to_have_value("")
         expect(page.locator("#rp-seed input")).to_have_value("")
         expect(page.locator("#rp-temperature input[type=number]")).to_have_value("0.6")
         page.locator("#rp-seed input").fill("3")  # the draft is kept again, without what was deleted

@@ -51,6 +51,10 @@ class Library {
     root.addEventListener("keydown", (event) => this.key(event));
     root.addEventListener("focusout", (event) => this.leave(event));
     this.search.addEventListener("input", () => this.own.restart());
+    document.addEventListener("reprise:forgotten", () => {
+      this.search.value = "";
+      this.search.dispatchEvent(new Event("input"));
+    });
     this.part("select").addEventListener("change", () => this.own.restart());
     this.part(".rp-lib-import").addEventListener("click", () => this.part("input[type=file]").click());
     this.part("input[type=file]").addEventListener("change", ({ target }) => {

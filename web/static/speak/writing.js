@@ -93,15 +93,14 @@ export function mount({ element, props, trigger, watch }) {
   const first = props.value?.text ?? "";
   const untouched = new Set(["", first]);
   let suggested = "";
-  let emptied = false; // whether the page emptied the field, so that the focus in it does not mean that the user will write
+  let forgotten = false; // whether all data was deleted, and nothing was typed since
 
   function suggest(demo) {
     const field = area();
     if (!demo || demo === suggested || !field) return;
     suggested = demo;
     untouched.add(demo);
-    if ((document.activeElement === field && !emptied) || !untouched.has(field.value.trim())) return;
-    emptied = false;
+    if ((document.activeElement === field && !forgotten) || !untouched.has(field.value.trim())) return;
     fill(demo);
   }
 
@@ -110,12 +109,9 @@ export function mount({ element, props, trigger, watch }) {
     area().dispatchEvent(new Event("input", { bubbles: true }));
   }
 
-  // Called when the field is as on a new page, because all data was deleted.
-  function suggestAgain() {
-    if (area().value !== first) return;
-    emptied = true;
-    if (suggested) fill(suggested);
-  }
+  // After a deletion of all data, the field gets the text of a new page first.
+  document.addEventListener("reprise:forgotten", () => (forgotten = true));
+  const suggestAgain = () => forgotten && suggested && area().value === first && fill(suggested);
 
   let filling = false; // whether the page replaces the text
 
@@ -151,7 +147,9 @@ export function mount({ element, props, trigger, watch }) {
 
   // Gradio's `input` is fired by keys only. What the page fills in fires no trusted event, so its notice stays.
   document.addEventListener("input", ({ target, isTrusted }) => {
-    if (isTrusted && !filling && target === area() && document.querySelector("#rp-speak-notice .rp-notice")) trigger("written");
+    if (!isTrusted || filling || target !== area()) return;
+    forgotten = false;
+    if (document.querySelector("#rp-speak-notice .rp-notice")) trigger("written");
   });
 
   // In the capture phase, so that Gradio gets no click that starts no take.
@@ -205,7 +203,7 @@ export function mount({ element, props, trigger, watch }) {
     const value = props.value ?? {};
     if ("write" in value) write(value.write);
     else if (!("text" in value)) show(value);
-    else if (value.text === first) setTimeout(suggestAgain); // the field gets the text after the event
+    else setTimeout(suggestAgain); // the field gets the text after the event
     tellUnspeakable();
     showFacts(value.text ?? area()?.value ?? "");
   });

@@ -48,6 +48,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     for change in (search.change, voice.input, starred.input):  # a textbox fires no `input` on cut and dictation
         first = change(None, None, shown, js=f"() => {PAGE_SIZE}", api_visibility="private")
         show(first.then, handlers.refresh_list, query, entries, trigger_mode="always_last")
+    shared.changes.forgotten(None, None, search, js="() => ''", api_visibility="private")
     more = entries.more(None, shown, shown, js=f"(shown) => shown + {PAGE_SIZE}", api_visibility="private")
     for event in (more.then, entries.refresh):
         show(event, handlers.refresh_list, query, entries)

@@ -190,7 +190,7 @@ class NewVoiceHandlers:
         """Outputs: notice, empty when the voice is saved; consent checkbox; Speak's voice picker and notice; tab to
         show; change broadcast. The browser clears the clips and texts that it has sent (sent_form.js).
 
-        The last outputs are returned, so that the event ends with them.
+        The last outputs are returned, because the worker is free by then.
         """
         context, texts = self._context, self._context.texts(request)
         try:

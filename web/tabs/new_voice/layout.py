@@ -17,17 +17,15 @@ from web.ui.shared import SharedComponents, notice_line, section_title
 if TYPE_CHECKING:
     from web.context import WebContext
 
-SHOW_NOTICE = "() => { reprise.showNotice(); }"
+SHOW_NOTICE = "(notice) => { reprise.noteAnswer(notice); reprise.showNotice(); }"
 INTERRUPTED = "() => reprise.interrupted()"
 # Editing may have resolved the error. Otherwise the notice is left as it is: by now it may have changed.
 CLEAR_ERRORS = "(notice) => (notice?.includes('rp-bad') ? '' : { __type__: 'update' })"
 SEND_FORM = "(...form) => reprise.sendForm(...form)"
 EMPTY_FORM = "() => ['', '', '', null]"
+EMPTY_REST = "() => ['', false, null]"  # with what the draft empties
 CLEAR_SENT = "(...texts) => reprise.clearSent(...texts)"
-# No notice means that the voice was saved and Speak is shown. If the form was corrected meanwhile, the text is hidden.
-FOCUS_TEXT = """() => {
-  if (!document.querySelector('#rp-form-notice .rp-notice')) document.querySelector('#rp-text textarea')?.focus();
-}"""
+END_SAVING = "() => { reprise.endSaving(); }"
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:
@@ -80,6 +78,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     opened = [changed, name, speaker, language, agreed, trouble]
     show(changed.open_clips, handlers.open_clips, shared.token, opened)
     changed.empty_form(None, None, [trouble, name, speaker, language], js=EMPTY_FORM, api_visibility="private")
+    shared.changes.forgotten(None, None, [trouble, agreed, language], js=EMPTY_REST, api_visibility="private")
     asked = listen(save.click, handlers.show_waiting, None, trouble)
     saved = listen(
         asked.then,
@@ -92,6 +91,6 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     )
     texts = [name, speaker, description]
     shared.changes.saved(None, texts, texts, js=CLEAR_SENT, api_visibility="private")
-    saved.then(None, js=FOCUS_TEXT)
+    saved.then(None, js=END_SAVING)
     saved.failure(None, None, trouble, js=INTERRUPTED)
-    trouble.change(None, js=SHOW_NOTICE)
+    trouble.change(None, trouble, js=SHOW_NOTICE)

@@ -49,7 +49,7 @@ def wait_until_in_view(page: Page, *selectors: str) -> None:
 
 
 @contextmanager
-def unended(monkeypatch: pytest.MonkeyPatch, save: Callable[[], object]) -> Iterator[None]:
+def until_ended(monkeypatch: pytest.MonkeyPatch, save: Callable[[], object]) -> Iterator[None]:
     """Call `save`, which has to wait for the answer; the event of this answer ends when the block ends."""
     ended, steps = Event(), WorkerPool.steps
 
@@ -196,8 +196,9 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path, mo
     encode = engine.encode_voice
 
     def waiting(*given: Any, **more: Any) -> Any:
+        made = encode(*given, **more)
         allowed.wait()
-        return encode(*given, **more)
+        return made
 
     engine.encode_voice = waiting  # type: ignore[method-assign]
     other = folder / "other.flac"
@@ -247,7 +248,7 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path, mo
         save.click()
         expect(agreed).to_be_focused()
 
-    with unended(monkeypatch, save_without_consent):
+    with until_ended(monkeypatch, save_without_consent):
         wait_until_in_view(page, "#rp-form-notice .rp-bad")
         for route in held:
             route.continue_()
@@ -290,4 +291,23 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path, mo
     expect(page.locator(".rp-clip-line")).to_have_count(1)
     expect(page.locator(".rp-clip-line")).to_contain_text("other.flac")
     expect(name).to_have_value("Ben")
-    expect(page.get_by_role("checkbox", name=re.compile("^I am Ben and agree"))).not_to_be_checked()
+    ben = page.get_by_role("checkbox", name=re.compile("^I am Ben and agree"))
+    expect(ben).not_to_be_checked()
+
+    def change_clips() -> None:
+        open_tab(page, "Library")
+        page.once("dialog", lambda dialog: dialog.accept())  # the clips are replaced
+        page.get_by_role("button", name="Change the clips of Anna", exact=True).click()
+        expect(page.locator("#rp-changed-voice")).to_contain_text("Anna")
+        page.evaluate("window.pressed = false")
+        save.press("Enter")
+        assert not page.evaluate("window.pressed"), "one voice is saved at a time, also without its notice"
+
+    words.fill("Hello again.")
+    ben.check()
+    save_all(change_clips)
+    expect(saved_notice).to_contain_text("Saved “Ben”.")
+    open_tab(page, "New voice")
+    expect(page.locator("#rp-changed-voice")).to_contain_text("Anna")
+    expect(page.locator(".rp-clip-line")).to_have_count(1)
+    expect(name).to_have_value("Anna")

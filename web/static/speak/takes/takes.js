@@ -8,7 +8,7 @@ import { voicePicked } from "../begin.js";
 import { LinkRefresh } from "../link_refresh.js";
 import { TakeList } from "./take_list.js";
 import { TakeRow } from "./take_row.js";
-import { button, create } from "../../ui/elements.js";
+import { button, create, isShown } from "../../ui/elements.js";
 import { randomName } from "../../connection/random.js";
 import { atLoudness } from "../../sound/loudness.js";
 import { lengthOf } from "../../ui/format.js";
@@ -279,7 +279,8 @@ class Takes {
   // Focuses what is at the place of a removed take.
   focusNear(place) {
     const left = this.find(".rp-take-rows").children;
-    (left[Math.min(place, left.length - 1)]?.querySelector("button") ?? this.find(".rp-takes-none")).focus();
+    const buttons = left[Math.min(place, left.length - 1)]?.querySelectorAll("button") ?? [];
+    ([...buttons].find(isShown) ?? this.find(".rp-takes-none")).focus(); // of a deleted take, Undo is shown
   }
 
   showRow(take, place) {
