@@ -31,12 +31,10 @@ export class ImportedFiles {
     return this.importAll(chosen.map(({ file, names }) => ({ file: this.sent.get(file), names })));
   }
 
-  // Resolves to whether the picture was uploaded.
   async sendPicture(id, file) {
     const path = await this.send(file);
     if (path) this.trigger("picture", { id, path, name: file.name });
     else this.say(this.refusal(file), "bad");
-    return Boolean(path);
   }
 
   // Uploads a file. Resolves to its path on the server, or to null.

@@ -82,13 +82,12 @@ class Library {
       learnColours(value.voices);
       this.value = { ...value, arrived: performance.now() };
     }
-    if (answer?.kind === "good" && answer.id === this.open?.id && !this.picturing && !this.open.gone) this.close();
+    if (answer?.saved && answer.id === this.open?.id && this.saves && !this.open.gone) this.close();
     this.updateForm();
     this.render();
     this.showPicture();
     if (!answer) return;
     this.receive(answer);
-    this.picturing = false;
     this.handled = answer.nonce;
   }
 
@@ -132,12 +131,12 @@ class Library {
 
   // Called when the server has refused an action, or is gone: a change can be saved again.
   failed() {
-    this.picturing = false;
     if (this.open) this.busy(this.cards.get(this.open.id).node, false);
   }
 
   complain(card, text) {
     this.warn(card, text);
+    this.busy(card, false);
     card.querySelector("[name=name]").focus();
   }
 
@@ -146,7 +145,6 @@ class Library {
     const notice = card.querySelector(".rp-notice");
     notice.textContent = text;
     notice.hidden = !text;
-    this.busy(card, false);
   }
 
   say(text, kind = "good", lines = [], offers = []) {
@@ -170,10 +168,7 @@ class Library {
     if (what === "clips") return this.changeClips(id);
     if (what === "cancel") return this.cancel();
     if (what === "picture") return button.parentElement.querySelector("input").click();
-    if (what === "no_picture") {
-      this.picturing = true;
-      return this.trigger("picture", { id, remove: true });
-    }
+    if (what === "no_picture") return this.trigger("picture", { id, remove: true });
     if (what === "save" || what === "export") return undefined; // handled by the form and by the browser
     this.say("");
     if (what === "remove") return this.remove(id);
@@ -219,10 +214,15 @@ class Library {
     if (how === "name") input.select();
   }
 
+  // Whether the open form is being saved.
+  get saves() {
+    return this.cards.get(this.open?.id)?.node.getAttribute("aria-busy") === "true";
+  }
+
   // The open form if it has changes, else null. A form that is being saved has none.
   changedForm() {
     const form = this.open && this.cards.get(this.open.id)?.node.querySelector("form");
-    if (!form || form.closest("[data-id]").getAttribute("aria-busy") === "true") return null;
+    if (!form || this.saves) return null;
     return Object.keys(changes(form, this.open.voice)).length ? form : null;
   }
 
@@ -274,7 +274,7 @@ class Library {
   leave({ target }) {
     const form = target.closest(".rp-lib-card-rename");
     const card = form?.closest("[data-id]");
-    if (!card || this.open?.how !== "name" || card.getAttribute("aria-busy") === "true" || !document.hasFocus()) return;
+    if (!card || this.open?.how !== "name" || this.saves || !document.hasFocus()) return;
     if (!card.querySelector(".rp-notice").hidden) return; // it was refused: wait for Enter or Escape
     const voice = this.voice(card.dataset.id);
     if (changes(form, voice).name) form.requestSubmit();
@@ -293,8 +293,8 @@ class Library {
     this.files.importAll(wholeFiles(event.dataTransfer.files));
   }
 
-  async picture(id, file) {
-    if (file) this.picturing = await this.files.sendPicture(id, file);
+  picture(id, file) {
+    if (file) this.files.sendPicture(id, file);
   }
 
   // ---- display

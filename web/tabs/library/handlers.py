@@ -117,13 +117,14 @@ class LibraryHandlers:
     def update_voice(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, change broadcast. Event: `id`, and any of name, language, description, tags."""
 
-        def update(owner: str, texts: Texts) -> str:
+        def update(owner: Owner, texts: Texts) -> Answer:
             changes = parse_payload(VoiceChanges, event)
-            before = self._library.get(changes.id, owner=owner).name
-            after = self._library.update(changes.id, **_changed_fields(changes), owner=owner).name
-            return texts("library.saved", name=after) if after == before else texts("library.renamed", name=after)
+            before = self._library.get(changes.id, owner=owner.key).name
+            after = self._library.update(changes.id, **_changed_fields(changes), owner=owner.key).name
+            text = texts("library.saved" if after == before else "library.renamed", name=after)
+            return {**_answer(text, about=changes.id), "saved": True}
 
-        return self._change(update, event, token, request)
+        return self._answer_action(update, token, request, about=_voice_of(event))
 
     def change_picture(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, change broadcast. Event: `id`, and an uploaded picture or `remove`."""

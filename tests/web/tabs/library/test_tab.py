@@ -290,8 +290,7 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
         expect(adam.get_by_role("button", name=name)).to_be_visible()
     adam.get_by_role("button", name="Duplicate").click()
     expect(page.get_by_text("“Adam” is your own copy.")).to_be_visible()
-    adam.last.get_by_role("button", name="Duplicate").click()
-    expect(card(page, "Adam 2")).to_be_visible()
+    edit_during_other_changes(page, folder)
 
     name, data = downloaded(page, page.get_by_role("link", name="Export all"))
     with ZipFile(io.BytesIO(data)) as archive:
@@ -317,6 +316,30 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
         ]
     )
     expect(page.locator(".rp-lib-used")).to_contain_text("kB")
+
+
+def edit_during_other_changes(page: Page, folder: Path) -> None:
+    """Answers to a duplication and to a new picture, which arrive while a form is open, do not concern the form."""
+    adam, form = card(page, "Adam").first, page.get_by_role("form", name="Edit Adam")
+    with hold_response(page, "Adam 2", adam.get_by_role("button", name="Duplicate").click):
+        adam.get_by_role("button", name="Edit").click()
+        form.get_by_label("Description").fill("Half written")
+    expect(card(page, "Adam 2")).to_be_visible()
+    expect(form.get_by_label("Description")).to_have_value("Half written")
+    Image.new("RGB", (30, 20), "red").save(folder / "picture.png")
+    save, message = form.get_by_role("button", name="Save"), page.locator(".rp-lib-message")
+    choose = form.locator(".rp-lib-picture input")
+    with hold_response(page, "has a new picture", lambda: choose.set_input_files(folder / "picture.png")):
+        save.click()
+        expect(form).to_have_count(0)
+    expect(adam).to_contain_text("Half written")
+    adam.get_by_role("button", name="Edit").click()
+    form.get_by_label("Description").fill("Written")
+    with hold_response(page, "is saved", save.click):
+        form.get_by_role("button", name="Remove the picture").click()
+        expect(message).to_have_text("Adam no longer has a picture.")
+        expect(save).to_be_disabled()
+    expect(form).to_have_count(0)
 
 
 def import_under_another_name(page: Page) -> None:
