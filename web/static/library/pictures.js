@@ -9,6 +9,7 @@ const TIMEOUT = 10_000; // ms for an answer
 export function mount({ props, trigger, watch }) {
   let answered = () => {};
   watch("value", () => answered(props.value?.pictures ?? null));
+  document.addEventListener("reprise:back", () => answered(null)); // the request or its answer is lost
   connectPictures((items) => new Promise((resolve) => {
     const voices = items.map((item) => item.slice(0, ID));
     answered = (pictures) => {

@@ -16,6 +16,7 @@ function portrait(id) {
   return { show, picture: () => style.backgroundImage };
 }
 
+globalThis.document = new EventTarget();
 let changed;
 const [props, asked] = [{ value: null }, []];
 mount({ props, trigger: (_, { ids }) => asked.push(ids), watch: (_, act) => (changed = act) });
@@ -66,6 +67,19 @@ test("a picture that was removed before it was fetched is shown when it is chose
   await answer({ [ADA]: "" });
   learn("2");
   ada.show();
+  await wait(150);
+  assert.deepEqual(asked, [[ADA], [ADA]]);
+  await answer({ [ADA]: "data:ada" });
+  assert.equal(ada.picture(), 'url("data:ada")');
+});
+
+test("pictures whose request was lost with the connection are requested again when it is back", async () => {
+  learn("3");
+  const ada = portrait(ADA);
+  await wait(150);
+  document.dispatchEvent(new Event("reprise:back"));
+  await wait(0);
+  ada.show(); // the page shows its lists again
   await wait(150);
   assert.deepEqual(asked, [[ADA], [ADA]]);
   await answer({ [ADA]: "data:ada" });
