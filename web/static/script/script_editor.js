@@ -67,7 +67,7 @@ class ScriptEditor {
       this.keepEdits();
     });
     const { apart, author, name, pace } = this.view;
-    name.addEventListener("change", () => this.enter(name, "rename", { id: this.script.id, name: name.value }));
+    name.addEventListener("change", () => this.enter(name, "rename", { id: this.script?.id, name: name.value }));
     author.addEventListener("change", () => this.enter(author, "author", { name: author.value }));
     on("speak", "click", () => this.speak());
     on("hear", "click", () => this.hearAll());
@@ -232,9 +232,9 @@ class ScriptEditor {
     if (this.script && !isShown(held)) this.view.focus();
   }
 
-  // Asks for a change of the open script with the value of a field.
+  // Asks for a change of the open script with the value of a field, which may lose the focus because the script is gone.
   enter(field, what, values) {
-    sent(field, this.ask(what, values), () => this.script?.head && this.view.showHead(this.script));
+    if (this.script) sent(field, this.ask(what, values), () => this.script?.head && this.view.showHead(this.script));
   }
 
   // Deletes the chapters that begin with cards of these ids.

@@ -53,10 +53,11 @@ export class ScriptList {
     if (held) this.focus(held.dataset.id, place);
   }
 
-  // place: of the button in the script's line.
+  // place: of the button in the script's line. If the script is gone, the field for a new one takes the focus.
   focus(id, place = 0) {
     const line = [...this.lines.children].find(({ dataset }) => dataset.id === id);
-    line?.querySelectorAll("button")[place]?.focus({ preventScroll: true });
+    const button = line?.querySelectorAll("button")[place];
+    (button ?? document.querySelector("#rp-script-text textarea"))?.focus({ preventScroll: true });
   }
 
   line({ id, name, changed, cards, done, spoken, running }) {

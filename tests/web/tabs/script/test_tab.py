@@ -116,9 +116,11 @@ def test_dialogue_from_casting_to_download_and_deletions_and_stops_of_another_pa
         page.keyboard.press("Enter")
         expect(text(page, 1)).to_have_value("Not at all.")
         expect(card(page, 2)).to_have_count(0)
+        tab(page).get_by_label("Name of the script").press("!")
         storage.scripts.discard(script.id)  # as another page does
         page.evaluate("window.repriseScript.refresh()")
         expect(tab(page).get_by_role("status").filter(has_text="“The harbour” is discarded.")).to_be_visible()
+        expect(page.locator("#rp-script-text textarea")).to_be_focused()
         open_from_scrolled_list(page, storage)
 
 
