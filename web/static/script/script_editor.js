@@ -210,17 +210,18 @@ class ScriptEditor {
     return found;
   }
 
-  // Shows the list. The script's line takes the focus if it was in the script.
+  // Shows the list. The script's line takes the focus if it was in the script, unless something else has got it meanwhile.
   async close() {
     const { id } = this.script;
-    const held = this.view.open.contains(document.activeElement);
+    const focused = document.activeElement;
+    const held = this.view.open.contains(focused);
     finishDeletions(this.view.open);
     this.script = null;
     this.listening.rest();
     remember(OPEN_KEY, null);
     this.turn();
     await this.ask("list", {}, { quiet: true });
-    if (held && !this.script) this.list.focus(id);
+    if (held && !this.script && [focused, document.body].includes(document.activeElement)) this.list.focus(id);
   }
 
   // Shows the open script or the list. The open script takes the focus if it was in what is hidden now.

@@ -136,6 +136,13 @@ def open_from_scrolled_list(page: Page, storage: Storage) -> None:
     expect(tab(page).get_by_role("region", name="Long")).to_be_focused()
     expect(tab(page).get_by_role("button", name="All scripts")).to_be_in_viewport()
 
+    # The list takes the focus only if nothing else has got it meanwhile.
+    storage.scripts.create("Newest", parse("Hello.").cards, voice_id=None)
+    with hold_response(page, "Newest", tab(page).get_by_role("button", name="All scripts").click):
+        page.locator("#rp-script-text textarea").fill("It is late.")
+    expect(page.get_by_role("button", name="Newest", exact=True)).to_be_visible()
+    expect(page.locator("#rp-script-text textarea")).to_be_focused()
+
 
 def saved(storage: Storage) -> list[str]:
     """Return the texts of the only script."""
