@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 LONG = "The boats come back along the river, as they did every evening. " * 2
@@ -12,14 +12,25 @@ NAMES, WORDS = ("Ann", "Ben", "Ada Lovelace", "", "Ann"), ("SQL", "rain", "GIF",
 TABS = ("speak", "new", "library", "script", "history", "status")
 ANY = ".gradio-container button:not([role=tab]), .gradio-container summary"
 KEPT = "#rp-history-kept .label-wrap:not(.open)"  # the closed settings of History
+LINKED = (
+    ("library", "voice", ".rp-lib-cards [data-id]"), ("history", "take", ".rp-entry-text"),
+    ("script", "script", ".rp-script-list [data-id]"),
+)  # fmt: skip
 KEYS = ("Escape", "Escape", "Tab", "Control+Enter", "Enter", "ArrowDown", "Space")
 
 
 @dataclass(frozen=True)
 class Step:
-    """A single input. on: a selector, a key or a tab. pick: which of the shown elements, modulo their number."""
+    """A single input. on: a selector, a key or a tab. pick: which of the shown elements, modulo their number.
 
-    do: Literal["click", "type", "choose", "tab", "key", "files", "back", "forward", "reload", "end", "wait"]
+    text: what is typed or chosen; the files of `FILES`; the kind of a link to one of the elements' items; milliseconds,
+    for "wait" and for "cut", which ends all connections and refuses new ones meanwhile.
+    """
+
+    do: Literal[
+        "click", "type", "choose", "language", "tab", "focus", "key", "files", "link", "page", "cut", "back", "forward",
+        "reload", "end", "wait",
+    ]  # fmt: skip
     on: str = ""
     text: str = ""
     pick: int = 0
@@ -43,7 +54,7 @@ def using(*parts: Part, tab: str = "") -> Action:
 def _step(part: Part, chance: random.Random) -> Step:
     match part:
         case Step():
-            return part
+            return replace(part, pick=chance.randrange(999))
         case (str(field), texts):
             return Step("type", field, chance.choice(list(texts)))
         case _:
@@ -72,7 +83,33 @@ def press_a_key(chance: random.Random) -> list[Step]:
 
 
 def navigate(chance: random.Random) -> list[Step]:
-    return [Step(chance.choice(("back", "back", "forward", "reload")))]
+    return [Step(chance.choice(("back", "back", "forward", "reload", "page")))]
+
+
+def follow_a_link(chance: random.Random) -> list[Step]:
+    tab, kind, on = chance.choice(LINKED)
+    return [Step("tab", tab), Step("link", on, kind, chance.randrange(999))]
+
+
+def switch_language(chance: random.Random) -> list[Step]:
+    return [Step("language", ".rp-tongue select", chance.choice(("en", "en", "de", "fr", "ja")))]
+
+
+def lose_the_connection(chance: random.Random) -> list[Step]:
+    ms = Step("cut", text=str(chance.choice((0, 200, 2_000, 6_000))))
+    steps = chance.choice(ACTIONS)(chance)
+    return [ms, *steps] if chance.random() < 0.5 else [*steps, ms]
+
+
+def record(chance: random.Random) -> list[Step]:
+    pause = Step("wait", text=str(chance.choice((0, 300, 3_200, 3_200, 4_500))))
+    again = chance.choice((".rp-record", ".rp-record", ".rp-again"))
+    return [Step("tab", "new"), click(again, chance.randrange(9)), pause, click(".rp-record")]
+
+
+def move_trim_handles(chance: random.Random) -> list[Step]:
+    keys = [Step("key", chance.choice(("PageDown", "PageUp", "ArrowLeft", "Shift+ArrowRight"))) for _ in range(3)]
+    return [Step("tab", "new"), Step("focus", ".rp-handle", pick=chance.randrange(9)), *keys]
 
 
 speak = using(("#rp-text textarea", TEXTS), "#rp-speak", tab="speak")
@@ -89,7 +126,13 @@ save_voice = using(
 edit_voice = using(
     "[data-act=edit]", (".rp-lib-card-form [name=name]", NAMES), ["[data-act=save]", "[data-act=cancel]"], tab="library"
 )
-PREPARATIONS: list[Action] = [speak_to_the_end, add_word, duplicate_voice, make_script]
+ADVANCED = "#rp-advanced button.label-wrap:not(.open)"
+SETTINGS = (
+    ("#rp-seed input", ("", "7", "42")), ("#rp-temperature input[type=number]", ("0.5", "1.2")),
+    ("#rp-paragraph-pause input[type=number]", ("0", "1.5")),
+)  # fmt: skip
+add_clips = using(Step("files", ".rp-file", "clips"), tab="new")
+PREPARATIONS: list[Action] = [speak_to_the_end, add_word, duplicate_voice, make_script, add_clips]
 ACTIONS: list[Action] = [
     speak, speak, speak_to_the_end, speak_to_the_end, several_takes, add_word, duplicate_voice, make_script, save_voice,
     delete_history, go_to_a_tab, go_to_a_tab, press_a_key, press_a_key, navigate, *[using(ANY)] * 3,
@@ -108,4 +151,32 @@ ACTIONS: list[Action] = [
     using(".rp-rail-pick"), using(".rp-rail-star"), using(".rp-rail-star"), using(".rp-rail-hear"),
     using(".rp-gone button"), using(".rp-play"),
     using(".rp-take-star"), using(".rp-entry-star"),
+    lose_the_connection, lose_the_connection, follow_a_link, switch_language, record, record, move_trim_handles,
+    using(".rp-theme"), using(".rp-mute"), using(Step("choose", ".rp-speed", "1.25")),
+    *[using(ADVANCED, setting, tab="speak") for setting in SETTINGS], using(ADVANCED, "#rp-reset", tab="speak"),
+    using(".rp-take-more:not([open]) > summary", ".rp-take-seed", tab="speak"),
+    using(("#rp-describe textarea", TEXTS), tab="new"), using(("#rp-name input", NAMES), tab="new"),
+    add_clips,
+    *[using(".rp-clip-line button", tab="new")] * 3, using(".rp-trim button", tab="new"),
+    using(".rp-clip-name", (".rp-words", TEXTS), tab="new"), using(".rp-doctor button", tab="new"),
+    using("[data-act=clips]", [".rp-as-new", ".rp-keep", ".rp-clip-line button", "#rp-save"], tab="library"),
+    *[using("[data-act=remove]", f"[data-act={act}]", tab="library") for act in ("restore", "restore", "purge")],
+    using("[data-act=restore]", tab="library"), using("[data-act=export]", tab="library"),
+    using("[data-act=edit]", Step("files", ".rp-lib-picture input", "picture"), tab="library"),
+    using("[data-act=edit]", ["[data-act=no_picture]", "[data-act=cancel]"], tab="library"),
+    using(Step("files", ".rp-lib-tools input", "voices"), tab="library"),
+    using(".rp-lib-offers button", tab="library"), using((".rp-lib-find input", ("ada", "x", "")), tab="library"),
+    using(Step("choose", ".rp-lib-bar select", "newest"), tab="library"),
+    using("[data-rp-dictionary]", Step("files", ".rp-dictionary [type=file]", "words"), tab="speak"),
+    using("#rp-history-starred input", tab="history"), using(".rp-more", tab="history"),
+    using(".rp-entry-again", tab="history"),
+    *[using(".rp-script-title", ".rp-script-card-more[aria-expanded=false]", f".rp-script-card-{part}", tab="script")
+      for part in ("buttons button", "buttons button", "takes button")],
+    *[using(".rp-script-title", part, tab="script") for part in (
+        ".rp-script-card-tools button", ".rp-script-card-tools button", (".rp-script-card-speaker", NAMES),
+        (".rp-script-name", ("A play", "Act one")), (".rp-script-apart", ("0", "1.5")),
+        (".rp-script-pace", ("1", "1.5")), ".rp-script-hear", ".rp-script-speak",
+        Step("choose", ".rp-script-card-voice"), Step("choose", ".rp-script-roles select"))],
+    using(Step("files", "input:has(+ #rp-script-upload)", "script"), tab="script"),
+    using(Step("files", ".rp-checker input", "clip"), tab="status"),
 ]  # fmt: skip

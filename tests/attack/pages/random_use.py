@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
+from threading import Thread, Timer
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -31,7 +32,10 @@ MICROPHONE = "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stre
 
 @dataclass(frozen=True)
 class Move:
-    """Steps on one page after a pause in ms. how: each step is a real input, or all are taken in one tick."""
+    """Steps on one page after a pause in ms.
+
+    page: its index, modulo the number of pages. how: each step is a real input, or all are taken in one tick.
+    """
 
     page: int
     how: Literal["mouse", "keys", "tick"]
@@ -56,32 +60,32 @@ def plan(seed: str, count: int = MOVES) -> Plan:
     pages, keys = chance.choice((1, 1, 2)), chance.random() < 0.25
     phone, latency = chance.random() < 0.3, chance.choice(LATENCIES)
     prepared = [step for action in chance.sample(PREPARATIONS, 2) for step in action(chance)]
-    moves = (_move(chance, pages, keys) for _ in range(count))
+    moves = (_move(chance, keys) for _ in range(count))
     return Plan(seed, phone, pages, latency, (Move(0, "mouse", 0, tuple(prepared)), *moves))
 
 
-def _move(chance: random.Random, pages: int, keys: bool) -> Move:
+def _move(chance: random.Random, keys: bool) -> Move:
     how: Literal["mouse", "keys", "tick"] = (
         "keys" if keys else chance.choice(("mouse", "mouse", "keys", "tick", "tick"))
     )
     steps = [step for _ in range(chance.choice((1, 1, 2, 3))) for step in chance.choice(ACTIONS)(chance)]
-    return Move(chance.randrange(pages), how, chance.randint(0, chance.choice(PAUSES)), tuple(steps))
+    return Move(chance.randrange(12), how, chance.randint(0, chance.choice(PAUSES)), tuple(steps))
 
 
-def play(chromium: Browser, url: str, storage: Storage, round: Plan) -> None:
-    """Play a round. url: of the page. Raises Broken, with the moves."""
+def play(chromium: Browser, url: str, storage: Storage, round: Plan, cut: Callable[[float], Thread]) -> None:
+    """Play a round. url: of the page. cut: as for Visit. Raises Broken, with the moves."""
     done, troubles = list[str](), list[str]()
     with ExitStack() as ending:
-        visit = Visit(chromium, url, pages=round.pages, phone=round.phone)
+        visit = Visit(chromium, url, pages=round.pages, phone=round.phone, cut=cut)
         ending.callback(visit.context.close)
         for move in round.moves:
-            page = visit.pages[move.page]
+            page = visit.pages[move.page % len(visit.pages)]
             page.wait_for_timeout(move.pause)
             pressed = visit.take(page, move.how, move.steps)
             named = "; ".join(
                 f"{step.do} {step.on or step.text} ({name})" for step, name in zip(move.steps, pressed, strict=True)
             )
-            done.append(f"page {move.page}, {move.how}, after {move.pause} ms: {named}")
+            done.append(f"page {visit.pages.index(page)}, {move.how}, after {move.pause} ms: {named}")
             if move.how == "keys" and move.steps[-1].do == "click" and pressed[-1] != ABSENT:
                 visit.settle(page)
                 if page.evaluate("document.activeElement === document.body"):
@@ -128,9 +132,19 @@ def _delay(seed: str, seconds: float) -> Callable[[], float]:
 def use(seed: str) -> None:
     """Play the round of a seed on the real app. Raises Broken."""
     server, round, forwarder = shared_server(*OPTIONS), plan(seed), Forwarder()
-    forwarder.open(server.port, _delay(seed, round.latency))
+
+    def connect() -> None:
+        forwarder.open(server.port, _delay(seed, round.latency))
+
+    def cut(seconds: float) -> Thread:
+        forwarder.close()
+        timer = Timer(seconds, connect)
+        timer.start()
+        return timer
+
+    connect()
     try:
-        play(_chromium(), f"http://127.0.0.1:{forwarder.port}{urlsplit(server.link).path}", _storage(), round)
+        play(_chromium(), f"http://127.0.0.1:{forwarder.port}{urlsplit(server.link).path}", _storage(), round, cut)
     finally:
         forwarder.close()
     server.check_log()

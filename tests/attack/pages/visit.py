@@ -1,20 +1,45 @@
 """The pages of one visitor, on which steps are taken with a mouse, a finger, keys, or several in one tick."""
 
+import io
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import groupby
+from threading import Thread
 
-from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Request, Response
+from PIL import Image
+from playwright.sync_api import Browser, ConsoleMessage, Error, FilePayload, Page, Request, Response
 
+from storage.voices.sample_voices import SAMPLES
 from tests.attack.pages.actions import TABS, Step
-from tests.paths import CLIP
+from tests.paths import CLIP, SPEECH
 from tests.web.visiting import PHONE, SIZE
 
 LIMIT = 90.0  # seconds until all that was begun must have ended
 CALM = 3  # looks in a row without anything going on
 LOADING, SHOWING = 60_000, 400  # ms
+MOST_PAGES = 3
+
+
+def _picture() -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (64, 64), "red").save(file, "PNG")
+    return file.getvalue()
+
+
+def _files(name: str, *contents: bytes) -> list[FilePayload]:
+    return [FilePayload(name=f"{i} {name}", mimeType="", buffer=data) for i, data in enumerate(contents)]
+
+
+FILES = {  # by what steps call them
+    "clip": _files("a clip.flac", CLIP.read_bytes()),
+    "clips": _files("clip.flac", CLIP.read_bytes(), (SPEECH / "espeak_en_gb.flac").read_bytes()),
+    "voices": _files("sample.voice", *((SAMPLES / f"{name}.voice").read_bytes() for name in ("ben", "clara"))),
+    "picture": _files("picture.png", _picture()),
+    "script": _files("play.txt", b"Ann: Hello there.\n\nBen: Hello.\n\nThe rain has stopped."),
+    "words": _files("words.csv", b"word,spoken\nGIF,jif\nSQL,sequel\n"),
+}
 ABSENT = "absent"  # instead of the name of an element that cannot be reached
 # Finds the element of a step among those that a visitor can reach, and clicks, fills or focuses it, or returns its
 # place, if nothing covers it. Tabs that do not fit are in a menu; before another tab is opened, a dialog is closed.
@@ -23,8 +48,8 @@ ACT = """([how, steps]) => {
     const modal = document.querySelector("dialog:modal");
     const menu = [...document.querySelectorAll("#rp-tabs .overflow-dropdown button")];
     const rest = TABS.filter((tab) => !document.getElementById(`rp-tab-${tab}-button`));
+    if (["tab", "language"].includes(what)) modal?.close();
     if (what === "tab") {
-      modal?.close();
       return document.getElementById(`rp-tab-${on}-button`) ?? menu[rest.indexOf(on)];
     }
     const nodes = [...document.querySelectorAll(on)].filter((node) => !node.disabled
@@ -36,6 +61,7 @@ ACT = """([how, steps]) => {
     Object.getOwnPropertyDescriptor(kind.prototype, "value").set.call(node, text);
     for (const event of ["input", "change"]) node.dispatchEvent(new Event(event, { bubbles: true }));
   };
+  const any = ({ options = [] }, pick) => options[pick % options.length]?.value ?? "";
   const place = (node) => {
     node.scrollIntoView({ block: "center" });
     const { x, y, width, height } = node.getBoundingClientRect();
@@ -49,7 +75,7 @@ ACT = """([how, steps]) => {
     if (how === "place") return place(node) && [name, ...place(node)];
     if (how === "focus") node.focus();
     else if (getComputedStyle(node).pointerEvents === "none") return null;
-    else if (["type", "choose"].includes(step.do)) enter(node, step.text);
+    else if (["type", "choose", "language"].includes(step.do)) enter(node, step.text || any(node, step.pick));
     else node.click();
     return how !== "focus" || document.activeElement === node ? [name] : null;
   });
@@ -58,17 +84,33 @@ SHOWN = "(on) => [...document.querySelectorAll(on)].some((node) => node.checkVis
 GOING_ON = """() => {
   const shown = (on) => [...document.querySelectorAll(on)].filter((node) => node.checkVisibility()).map(() => on);
   const states = ["waiting", "requested", "fetching"].map((state) => `.rp-player[data-state=${state}]`);
-  return ["html[data-rp-busy]", ...states, ".rp-notice.rp-busy", "[aria-busy=true]", ".rp-status-loading",
-    ".rp-script-stop", ".generating", ".translucent", ".rp-clip[data-state=uploading]", ".rp-clip[data-state=asking]",
+  return ["html[data-rp-busy]", "#rp-connection .rp-bad", ...states, ".rp-notice.rp-busy", "[aria-busy=true]",
+    ".rp-status-loading", ".rp-script-stop", ".generating", ".translucent", ".rp-clip[data-state=uploading]",
+    ".rp-clip[data-state=asking]",
+    ".rp-verdict:not(:has(.rp-light))",
   ].flatMap(shown);
 }"""
 
 
-class Visit:
-    """One visitor with some pages, and the troubles seen on them. url: the page's."""
+# Whether the page shows the item of a link: [kind, id]; a message says that it is not there.
+ARRIVED = """([kind, id]) => document.querySelector(".rp-link-notice") || {
+  voice: () => document.querySelector(`.rp-rail-row[data-picked][data-id="${id}"]`),
+  take: () => sessionStorage.getItem("reprise.takes")?.includes(id),
+  script: () => document.querySelector(".rp-script-open").checkVisibility(),
+}[kind]()"""
 
-    def __init__(self, browser: Browser, url: str, *, pages: int, phone: bool) -> None:
+
+class Visit:
+    """One visitor with some pages, and the troubles seen on them. url: the page's.
+
+    cut: ends all connections and refuses new ones for some seconds; returns the thread that ends this.
+    """
+
+    def __init__(
+        self, browser: Browser, url: str, *, pages: int, phone: bool, cut: Callable[[float], Thread] | None = None
+    ) -> None:
         self.phone, self.troubles, self._pending = phone, list[str](), dict[Request, Page]()
+        self._url, self._cut, self._back = url, cut, list[Thread]()
         size = PHONE if phone else {"viewport": SIZE}
         self.context = browser.new_context(reduced_motion="reduce", permissions=["microphone"], **size)
         self.pages = [self._opened(url) for _ in range(pages)]
@@ -87,7 +129,7 @@ class Visit:
         return page
 
     def _hear(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
+        if message.type == "error" and not self._back:
             self.troubles.append(f"console: {message.text} ({message.location.get('url')})")
 
     def _see(self, response: Response) -> None:
@@ -118,6 +160,22 @@ class Visit:
                 page.evaluate(f"navigation.canGo{step.do.capitalize()} && history.{step.do}()")
             case "reload":
                 self.reload(page)
+            case "language":
+                self.connect()
+                with suppress(Error), page.expect_navigation(timeout=LOADING), suppress(Error):
+                    self._act(page, "click", [step])
+                self._renew(page)
+            case "link":
+                return self._follow(page, step)
+            case "page":
+                self.connect()
+                if len(self.pages) < MOST_PAGES:
+                    self.pages.append(self._opened(self._url))
+            case "cut" if self._cut:
+                self.connect()
+                self._back.append(self._cut(int(step.text) / 1000))
+            case "focus":
+                return self._act(page, "focus", [step])[0]
             case "wait":
                 page.wait_for_timeout(int(step.text))
             case "end":
@@ -127,7 +185,7 @@ class Visit:
                 page.keyboard.press(step.on)
             case "files":
                 with suppress(Error):  # the field is not there meanwhile
-                    page.locator(step.on).set_input_files(CLIP, timeout=2_000)
+                    page.locator(step.on).first.set_input_files(FILES[step.text or "clip"], timeout=2_000)
             case "choose":
                 return self._act(page, "click", [step])[0]
             case _:
@@ -151,13 +209,38 @@ class Visit:
             page.keyboard.insert_text(step.text) if step.text else page.keyboard.press("Delete")
         return name
 
+    def _follow(self, page: Page, step: Step) -> str:
+        ids = page.evaluate(
+            "(on) => [...document.querySelectorAll(on)].map((node) => node.dataset.id ?? node.id)", step.on
+        )
+        if not ids:
+            return ABSENT
+        id = ids[step.pick % len(ids)].removeprefix("rp-entry-")
+        self.connect()
+        page.goto(f"{page.url.split('?')[0]}?{step.text}={id}", timeout=LOADING)
+        self._renew(page)
+        self.settle(page)
+        if not page.evaluate(ARRIVED, [step.text, id]):
+            self.troubles.append(f"the link to {step.text} {id} shows nothing")
+        return id
+
+    def connect(self) -> None:
+        """Wait until the server can be reached."""
+        for thread in self._back:
+            thread.join()
+
     def reload(self, page: Page) -> None:
+        self.connect()
         page.reload(timeout=LOADING)
+        self._renew(page)
+
+    def _renew(self, page: Page) -> None:
         self._pending = {request: of for request, of in self._pending.items() if of != page}
         wait_until_open(page)
 
     def settle(self, page: Page, calm: int = CALM) -> None:
         """Wait until nothing goes on. What goes on for ever is a trouble."""
+        self.connect()
         until, quiet = time.monotonic() + LIMIT, 0
         while quiet < calm:
             page.wait_for_timeout(100)

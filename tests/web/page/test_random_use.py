@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from contextlib import closing
+from threading import Thread
 
 import pytest
 from playwright.sync_api import Browser
@@ -20,6 +21,7 @@ from web import page as served
 TAMPERED = """() => {
   document.querySelector(".rp-rail-star[aria-pressed=true]").ariaPressed = "false";
   document.querySelector("#rp-speak").disabled = true;
+  document.documentElement.lang = "xx";
   setTimeout(() => { throw new Error("a fault"); });
 }"""
 
@@ -40,7 +42,15 @@ def test_differences_and_errors_are_found(
 ) -> None:
     install_samples(storage.voices)
     monkeypatch.setattr(checks, "TABS", ("speak", "library", "script", "history"))
-    visit = Visit(chromium, serve(FakeEngine(), storage, "browser"), pages=1, phone=False)
+    cuts: list[float] = []
+
+    def cut(seconds: float) -> Thread:
+        cuts.append(seconds)
+        thread = Thread(target=cuts.clear)
+        thread.start()
+        return thread
+
+    visit = Visit(chromium, serve(FakeEngine(), storage, "browser"), pages=1, phone=False, cut=cut)
     (page,) = visit.pages
     with closing(visit.context):
         assert (
@@ -52,7 +62,7 @@ def test_differences_and_errors_are_found(
         page.evaluate(TAMPERED)
         found = list(checks.differences(visit, page, storage))
         assert "speak: Speak" in found[0], found
-        assert [each.partition(":")[0] for each in found] == ["stays disabled", "favourites", "favourites"]
+        assert [each.partition(":")[0] for each in found] == ["stays disabled", "favourites", "shell", "favourites"]
         assert visit.troubles == ["script error: a fault"]
 
         monkeypatch.setattr(visiting, "LIMIT", 0.5)
@@ -60,3 +70,13 @@ def test_differences_and_errors_are_found(
         page.evaluate("void fetch('/hangs')")
         visit.settle(page)
         assert visit.troubles[1].startswith("never ended: http://127.0.0.1:")
+
+        monkeypatch.undo()
+        link = Step("link", ".rp-rail-row", "voice", 1)
+        (voice,) = visit.take(page, "mouse", [link])
+        assert page.locator(".rp-rail-row[data-picked]").get_attribute("data-id") == voice
+        assert visit.take(page, "mouse", [Step("cut", text="50"), Step("page")]) == ["", ""]
+        assert (len(visit.pages), cuts) == (2, [])
+        monkeypatch.setattr(visiting, "ARRIVED", "() => false")
+        visit.take(page, "mouse", [link])
+        assert visit.troubles[2:] == [f"the link to voice {voice} shows nothing"]
