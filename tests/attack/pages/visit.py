@@ -217,7 +217,8 @@ class Visit:
             return ABSENT
         id = ids[step.pick % len(ids)].removeprefix("rp-entry-")
         self.connect()
-        page.goto(f"{page.url.split('?')[0]}?{step.text}={id}", timeout=LOADING)
+        with page.expect_navigation(timeout=LOADING):  # without a new entry in the browser's history
+            page.evaluate("(search) => location.replace(search)", f"?{step.text}={id}")
         self._renew(page)
         self.settle(page)
         if not page.evaluate(ARRIVED, [step.text, id]):

@@ -8,7 +8,7 @@ from storage import Storage
 from tests.storage.speaking import card, spoken
 from tests.support.fake_engine import FakeEngine, voice
 from tests.support.waiting import until
-from tests.web.visiting import visit
+from tests.web.visiting import hold_response, visit
 
 Serve = Callable[..., str]
 NOBODY = "0" * 32
@@ -63,8 +63,11 @@ def test_deep_links_open_their_target_or_report_it_missing_and_the_page_rests(
         page.get_by_role("button", name="Make cards").click()
         expect(page.get_by_label("Name of the script")).to_have_value("Hello.")
         expect(page.locator(".rp-link-notice")).to_have_count(0)
-        page.goto(f"{url}?take={take.id}")
+        text = page.locator("#rp-text textarea")
+        with hold_response(page, "A take that is kept.", lambda: page.goto(f"{url}?take={take.id}")):
+            text.press("!")
         expect(page.locator(".rp-take-text")).to_have_text("A take that is kept.")
+        expect(text).to_be_focused()
         expect(page.locator(".rp-link-notice")).to_have_count(0)
         expect_tab(page, "Speak")
         for kind in ("voice", "take", "script"):

@@ -221,8 +221,8 @@ class Recorder {
     }
     try {
       const heard = await inspected(file, length, () => this.server.peaksOf(path));
-      if (!this.clips.list.includes(instead)) { // removed meanwhile
-        if (instead && more.cutFrom) return this.discard(path);
+      if (!this.clips.list.includes(instead)) { // removed meanwhile; only a recording is kept
+        if (instead && (more.cutFrom || more.before)) return this.discard(path);
         instead = null;
       }
       if (instead && instead !== more.before) this.server.forget(instead);

@@ -458,6 +458,17 @@ def test_finding_is_shown_with_a_one_click_repair(page: Page, tmp_path: Path) ->
     assert value(page, trimmed["path"])["clips"][0] == trimmed
     wait_until_deleted(page, Path(repaired["path"]))
 
+    held: list[Route] = []  # the upload of the repaired clip
+    sending = re.compile("/upload")
+    page.route(sending, lambda route: held.append(route))
+    with page.expect_request(sending):
+        page.get_by_role("button", name="Level the loudness").click()
+    page.get_by_role("button", name="Remove quiet.wav").click()
+    with page.expect_response(sending) as answer:
+        held[0].continue_()
+    wait_until_deleted(page, Path(answer.value.json()[0]))
+    expect(page.locator(".rp-clip-line")).to_have_count(0)
+
 
 def test_best_part_is_chosen_and_words_written_before_a_later_change_are_pointed_out(
     page: Page, tmp_path: Path

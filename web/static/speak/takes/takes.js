@@ -80,7 +80,7 @@ class Takes {
     if (!wanted) return;
     answer("take", this.rows.has(wanted));
     this.rows.get(wanted)?.node.scrollIntoView({ block: "nearest" });
-    this.rows.get(wanted)?.play.focus({ preventScroll: true });
+    if (document.activeElement === document.body) this.rows.get(wanted)?.play.focus({ preventScroll: true });
   }
 
   // ---- several takes at once
