@@ -49,7 +49,7 @@ class Recorder {
     document.addEventListener("reprise:playing", () => this.trim.hush());
     document.addEventListener("reprise:back", ({ detail }) => this.recover(detail.anew));
     document.addEventListener("reprise:saved", ({ detail }) => this.clearSaved(detail.paths));
-    document.addEventListener("reprise:forgotten", () => this.removeAll());
+    document.addEventListener("reprise:forgotten", () => this.forget());
     setInterval(() => this.server.keepFiles(), KEEP_EVERY);
     window.addEventListener("pagehide", ({ persisted }) => persisted || this.server.discardFiles());
     this.showScript();
@@ -397,6 +397,12 @@ class Recorder {
   removeAll() {
     this.unsent.forEach((recording) => this.drop(recording));
     this.clips.list.forEach((clip) => this.remove(clip));
+  }
+
+  // Removes all clips, also those of files that are being added.
+  forget() {
+    this.removeAll();
+    this.open([]);
   }
 
   // Removes the clips of a saved voice, whose files these were.
