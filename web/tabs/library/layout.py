@@ -37,4 +37,5 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     in_new_voice = [shared.changed, shared.tabs]
     voices.change_clips(None, None, in_new_voice, js=CHANGE_CLIPS, queue=False, api_visibility="private")
     outputs = [shared.picker, shared.tabs, voices]
-    listen(voices.speak_with, handlers.speak_with_voice, token, outputs).success(None, js=FOCUS_TEXT)
+    used = listen(voices.speak_with, handlers.speak_with_voice, token, outputs, trigger_mode="multiple")
+    used.success(None, js=FOCUS_TEXT)

@@ -72,7 +72,7 @@ def test_takes_are_listed_played_starred_deleted_and_used_again_until_all_data_i
         list_and_search(page)
         play_download_and_star(page)
         delete_takes(page, storage)
-        use_take_again(page)
+        use_take_again(page, storage)
         delete_all_data(page, storage)
     assert storage.owner_counts().empty
     assert storage.history.settings().history
@@ -152,7 +152,7 @@ def delete_takes(page: Page, storage: Storage) -> None:
     page.unroute_all(behavior="wait")
 
 
-def use_take_again(page: Page) -> None:
+def use_take_again(page: Page, storage: Storage) -> None:
     older = entry(page, "An older take.")
     older.get_by_role("button", name="Details").click()
     expect(older).to_contain_text("temperature 1.2")
@@ -162,6 +162,16 @@ def use_take_again(page: Page) -> None:
     page.keyboard.press("Control+z")
     expect(page.get_by_label("Text to speak")).to_have_value("A take of today.")
     expect(page.locator("#rp-seed textarea, #rp-seed input")).to_have_value("7")
+
+    # Of two in quick succession, the last one counts.
+    open_tab(page, "History")
+    last = next(record.id for record in storage.history.page().records if record.text == "Number 16.")
+    with (
+        hold_response(page, "are restored", older.get_by_role("button", name="Use again").click, every=True),
+        page.expect_request(lambda sent: last in (sent.post_data or "")),
+    ):
+        entry(page, "Number 16.").get_by_role("button", name="Use again").click()
+    expect(page.get_by_label("Text to speak")).to_have_value("Number 16.")
 
 
 def delete_all_data(page: Page, storage: Storage) -> None:

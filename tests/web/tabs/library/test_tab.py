@@ -178,7 +178,15 @@ def test_voices_are_edited_searched_played_used_and_in_sync_on_two_pages(
         other.close()
         page.bring_to_front()
 
-        card(page, "Nora").get_by_role("button", name="Use this voice").click()
+        def use(name: str) -> None:
+            card(page, name).get_by_role("button", name="Use this voice").click()
+
+        chosen = library.find("Nora").id  # right after another one
+        with (
+            hold_response(page, '"speak"', lambda: use("Ida"), every=True),
+            page.expect_request(lambda sent: chosen in (sent.post_data or "")),
+        ):
+            use("Nora")
         expect(page.get_by_role("tab", name="Speak", exact=True)).to_have_attribute("aria-selected", "true")
         expect(picker(page)).to_have_value("Nora")
         expect(page.get_by_label("Text to speak")).to_be_focused()
