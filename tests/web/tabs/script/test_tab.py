@@ -138,10 +138,16 @@ def open_from_scrolled_list(page: Page, storage: Storage) -> None:
 
     # The list takes the focus only if nothing else has got it meanwhile.
     storage.scripts.create("Newest", parse("Hello.").cards, voice_id=None)
+    field = page.locator("#rp-script-text textarea")
     with hold_response(page, "Newest", tab(page).get_by_role("button", name="All scripts").click):
-        page.locator("#rp-script-text textarea").fill("It is late.")
+        field.fill("It is late.")
     expect(page.get_by_role("button", name="Newest", exact=True)).to_be_visible()
-    expect(page.locator("#rp-script-text textarea")).to_be_focused()
+    expect(field).to_be_focused()
+    with hold_response(page, '"show"', button(page, "Make cards").click):
+        field.press("End")
+        page.keyboard.type(" Good night.")
+    expect(tab(page).get_by_label("Name of the script")).to_have_value("It is late.")
+    expect(field).to_have_value("It is late. Good night.")
 
 
 def saved(storage: Storage) -> list[str]:
