@@ -18,7 +18,7 @@ from tests.web.visiting import PHONE, SIZE
 
 LIMIT = 90.0  # seconds until all that was begun must have ended
 CALM = 3  # looks in a row without anything going on
-LOADING, SHOWING = 60_000, 400  # ms
+LOADING, RELOADING, SHOWING = 60_000, 10_000, 400  # ms
 MOST_PAGES = 3
 
 
@@ -162,7 +162,7 @@ class Visit:
                 self.reload(page)
             case "language":
                 self.connect()
-                with suppress(Error), page.expect_navigation(timeout=LOADING), suppress(Error):
+                with suppress(Error), page.expect_navigation(timeout=RELOADING), suppress(Error):
                     self._act(page, "click", [step])
                 self._renew(page)
             case "link":
