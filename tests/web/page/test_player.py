@@ -99,8 +99,7 @@ def slow_messages(ticket: str) -> Iterator[dict[str, Any]]:
 
 
 def build(_folder: str) -> None:
-    with gr.Column(elem_id="rp-dock"):
-        stage = player(RATE)
+    stage = player(RATE)
     # The event's input is the ticket created by the click, not the component's value.
     streams = {
         "Speak": messages,

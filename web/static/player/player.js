@@ -444,8 +444,9 @@ function announce(event, detail) {
 
 // Stylesheets need the height of what sticks to the window's bottom, so that nothing is covered.
 function measureDock({ element }) {
-  const keep = ([{ target }]) => document.documentElement.style.setProperty("--rp-dock", `${target.offsetHeight}px`);
-  new ResizeObserver(keep).observe(element.closest("#rp-dock"));
+  const dock = element.closest("#rp-dock"); // none on a page with the player alone
+  const keep = () => document.documentElement.style.setProperty("--rp-dock", `${dock.offsetHeight}px`);
+  if (dock) new ResizeObserver(keep).observe(dock);
 }
 
 export function mount(component) {
