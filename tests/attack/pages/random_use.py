@@ -132,13 +132,14 @@ def _delay(seed: str, seconds: float) -> Callable[[], float]:
 def use(seed: str) -> None:
     """Play the round of a seed on the real app. Raises Broken."""
     server, round, forwarder = shared_server(*OPTIONS), plan(seed), Forwarder()
+    timers = list[Timer]()
 
     def connect() -> None:
         forwarder.open(server.port, _delay(seed, round.latency))
 
     def cut(seconds: float) -> Thread:
         forwarder.close()
-        timer = Timer(seconds, connect)
+        timers.append(timer := Timer(seconds, connect))
         timer.start()
         return timer
 
@@ -146,6 +147,8 @@ def use(seed: str) -> None:
     try:
         play(_chromium(), f"http://127.0.0.1:{forwarder.port}{urlsplit(server.link).path}", _storage(), round, cut)
     finally:
+        for timer in timers:
+            timer.join()
         forwarder.close()
     server.check_log()
     board = status(Guest(server))

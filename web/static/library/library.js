@@ -69,7 +69,7 @@ class Library {
     root.addEventListener("dragover", (event) => this.drag(event));
     root.addEventListener("drop", (event) => this.drop(event));
     document.addEventListener("reprise:tab", ({ detail }) => detail === "library" && this.trigger("relist"));
-    for (const name of ["gone", "refused"]) document.addEventListener(`reprise:${name}`, () => this.failed());
+    for (const name of ["gone", "back", "refused"]) document.addEventListener(`reprise:${name}`, () => this.failed());
     for (const name of ["playing", "stopped"]) document.addEventListener(`reprise:${name}`, () => this.mark());
   }
 
@@ -82,13 +82,20 @@ class Library {
       learnColours(value.voices);
       this.value = { ...value, arrived: performance.now() };
     }
-    if (answer?.saved && answer.id === this.open?.id && this.saves && !this.open.gone) this.close();
+    if (answer?.saved && answer.id === this.open?.id && this.open.sent) this.saved();
     this.updateForm();
     this.render();
     this.showPicture();
     if (!answer) return;
     this.receive(answer);
     this.handled = answer.nonce;
+  }
+
+  // Closes the form, unless its voice has been deleted meanwhile.
+  saved() {
+    if (this.value.voices.some(({ id }) => id === this.open.id)) return this.close();
+    this.open.sent = false;
+    return this.failed();
   }
 
   // Shows changes that were made elsewhere in the open form. A form with changes stays open when its voice is deleted.
@@ -129,7 +136,7 @@ class Library {
     this.next.answered(answer.id);
   }
 
-  // Called when the server has refused an action, or is gone: a change can be saved again.
+  // Called when the server has refused an action, or is gone or back: a change can be saved again.
   failed() {
     if (this.open) this.busy(this.cards.get(this.open.id).node, false);
   }
@@ -254,6 +261,7 @@ class Library {
     const given = changes(form, voice);
     if (!Object.keys(given).length) return this.cancel();
     this.busy(card, true);
+    this.open.sent = true;
     this.next.choose(voice.id, ".rp-lib-cards", `[data-act=${this.open.how}]`);
     return this.trigger("revise", { id: voice.id, ...given });
   }

@@ -7,6 +7,9 @@ let unended = 0; // events of Save that are not over
 let isSaved = false; // until the event is over
 let answered = true; // whether the refusal of the last one is shown, or its voice saved: Gradio ends an event later
 
+// Whether a voice is being saved with the clip at this path on the server.
+export const isBeingSaved = (path) => unended > 0 && !answered && sent.paths.includes(path);
+
 const isSaving = () => (unended > 0 && !answered) || document.querySelector("#rp-form-notice .rp-busy");
 
 // Withholds presses of Save, and of the buttons that turn the form into another one, from Gradio while a voice is saved, also those of the keyboard.

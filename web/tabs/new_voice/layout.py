@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from web.context import WebContext
 
 SHOW_NOTICE = "(notice) => { reprise.noteAnswer(notice); reprise.showNotice(); }"
-INTERRUPTED = "() => reprise.interrupted()"
+INTERRUPTED = "() => { reprise.endSaving(); return reprise.interrupted(); }"
 # Editing may have resolved the error. Otherwise the notice is left as it is: by now it may have changed.
 CLEAR_ERRORS = "(notice) => (notice?.includes('rp-bad') ? '' : { __type__: 'update' })"
 SEND_FORM = "(...form) => reprise.sendForm(...form)"

@@ -196,9 +196,8 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path, mo
     encode = engine.encode_voice
 
     def waiting(*given: Any, **more: Any) -> Any:
-        made = encode(*given, **more)
         allowed.wait()
-        return made
+        return encode(*given, **more)
 
     engine.encode_voice = waiting  # type: ignore[method-assign]
     other = folder / "other.flac"
