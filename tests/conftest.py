@@ -55,7 +55,7 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Each worker begins with another part of a folder: otherwise all of them would compile the same new modules."""
     report = yield
-    if isinstance(collector, pytest.Directory) and "PYTEST_XDIST_WORKER" in os.environ:
+    if isinstance(collector, pytest.Directory) and "PYTEST_XDIST_WORKER_COUNT" in os.environ:
         worker, workers = int(os.environ["PYTEST_XDIST_WORKER"][2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
         first = len(report.result) * worker // workers
         report.result = report.result[first:] + report.result[:first]

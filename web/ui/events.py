@@ -35,6 +35,7 @@ def listen(event: Any, fn: Any, inputs: Any, outputs: Any, *, queue: bool = Fals
 
 
 # Read by static/connection/latest_answers.js.
+_LATEST = "(...inputs) => /* only the latest press counts */ inputs"
 _SHOWS = "(...inputs) => /* only the latest answer counts */ inputs"
 
 
@@ -44,6 +45,11 @@ def show(event: Any, fn: Any, inputs: Any, outputs: Any, **more: Any) -> Any:
     A response is outdated for an output if a later `show` event has requested that output. Each event sends a request.
     """
     return listen(event, fn, inputs, outputs, **{"js": _SHOWS, "trigger_mode": "multiple", **more})
+
+
+def listen_to_latest(event: Any, fn: Any, inputs: Any, outputs: Any, **more: Any) -> Any:
+    """As `listen`, for buttons of a list: of several presses, the browser drops the answers to all but the last one."""
+    return listen(event, fn, inputs, outputs, **{"js": _LATEST, "trigger_mode": "multiple", **more})
 
 
 def keep_choices(*components: Any) -> None:

@@ -1,7 +1,9 @@
 // Drops stale answers. The server's answers may arrive out of order. Of events that only show something, only the answer
 // to the latest request counts. No answer overwrites a component that the user changed after the request was sent.
 
-const SHOWS = "only the latest answer counts"; // marks the script of such events (web/ui/events.py)
+// Marks in the scripts of events (web/ui/events.py). LATEST: if the event is sent again, its earlier answers are dropped whole.
+const SHOWS = "only the latest answer counts";
+const LATEST = "only the latest press counts";
 export const UNCHANGED = { __type__: "update" }; // Gradio leaves the component as it is
 
 const isUpdate = (value) => value?.__type__ === "update";
@@ -13,13 +15,15 @@ export class LatestAnswers {
     this.events = new Map(events.map((event) => [event.id, event]));
     this.count = 0; // numbers requests and choices in order
     this.requests = new Map(); // by component: numbers of the requests that fill it, except failed ones
+    this.sent = new Map(); // by event: number of its last request, if only that one counts
     this.choices = new Map(); // by component: number of the user's last choice
   }
 
   // Called when an event is sent. Returns its request, for `failed` or `settle`.
   ask(id) {
     const { outputs = [], js } = this.events.get(id) ?? {};
-    const request = { number: ++this.count, outputs, shows: Boolean(js?.includes?.(SHOWS)) };
+    const request = { id, number: ++this.count, outputs, shows: Boolean(js?.includes?.(SHOWS)) };
+    if (js?.includes?.(LATEST)) this.sent.set(id, request.number);
     if (request.shows) outputs.forEach((component) => this.note(request, component));
     return request;
   }
@@ -30,12 +34,14 @@ export class LatestAnswers {
   }
 
   // Called when no answer will come: answers to earlier requests count again.
-  failed({ number, outputs }) {
+  failed({ id, number, outputs }) {
+    if (this.sent.get(id) === number) this.sent.delete(id);
     for (const component of outputs) this.requests.get(component)?.delete(number);
   }
 
   // Returns an answer's values, one per output, with stale ones taken out.
   settle(request, values) {
+    if (this.sent.get(request.id) > request.number) return values.map(() => UNCHANGED);
     return values.map((value, i) => this.current(request, request.outputs[i], value));
   }
 

@@ -8,7 +8,7 @@ import gradio as gr
 
 from web.tabs.history.handlers import PAGE_SIZE, HistoryHandlers
 from web.ui.components import history_list
-from web.ui.events import keep_choices, listen, show
+from web.ui.events import keep_choices, listen, listen_to_latest, show
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     listen(entries.star, handlers.star_entry, token, [message, shared.changes], trigger_mode="multiple")
     listen(entries.withdraw, handlers.delete_entry, token, [message, shared.changes], trigger_mode="multiple")
     speak = [shared.hints, shared.picker, *shared.settings, shared.notice, shared.tabs]
-    listen(entries.again, handlers.reuse_entry, token, [*speak, message], trigger_mode="multiple")
+    listen_to_latest(entries.again, handlers.reuse_entry, token, [*speak, message])
     for choice, handler in ((keep, handlers.set_history_enabled), (days, handlers.set_retention)):
         listen(choice.input, handler, [choice, token], [kept_notice, shared.changes], trigger_mode="always_last")
     _listen_for_deletion(shared, ask_clear, clear, forget, handlers.confirm_clear, handlers.clear_history, kept_notice)

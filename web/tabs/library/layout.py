@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from web.tabs.library.handlers import LibraryHandlers
 from web.ui.components import voice_list
-from web.ui.events import listen, show
+from web.ui.events import listen, listen_to_latest, show
 from web.ui.shared import SharedComponents, section_title
 
 if TYPE_CHECKING:
@@ -37,5 +37,5 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     in_new_voice = [shared.changed, shared.tabs]
     voices.change_clips(None, None, in_new_voice, js=CHANGE_CLIPS, queue=False, api_visibility="private")
     outputs = [shared.picker, shared.tabs, voices]
-    used = listen(voices.speak_with, handlers.speak_with_voice, token, outputs, trigger_mode="multiple")
+    used = listen_to_latest(voices.speak_with, handlers.speak_with_voice, token, outputs)
     used.success(None, js=FOCUS_TEXT)

@@ -17,8 +17,8 @@ from web.ui.shared import SharedComponents, notice_line, section_title
 if TYPE_CHECKING:
     from web.context import WebContext
 
-SHOW_NOTICE = "(notice) => { reprise.noteAnswer(notice); reprise.showNotice(); }"
-INTERRUPTED = "() => { reprise.endSaving(); return reprise.interrupted(); }"
+SHOW_NOTICE = "() => { reprise.showNotice(); }"
+INTERRUPTED = "() => reprise.interrupted()"
 # Editing may have resolved the error. Otherwise the notice is left as it is: by now it may have changed.
 CLEAR_ERRORS = "(notice) => (notice?.includes('rp-bad') ? '' : { __type__: 'update' })"
 SEND_FORM = "(...form) => reprise.sendForm(...form)"
@@ -77,6 +77,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     show(typed, handlers.update_consent, [name, speaker], agreed, trigger_mode="always_last")
     opened = [changed, name, speaker, language, agreed, trouble]
     show(changed.open_clips, handlers.open_clips, shared.token, opened)
+    changed.open_clips(None, trouble, trouble, js=CLEAR_ERRORS, api_visibility="private")
     changed.empty_form(None, None, [trouble, name, speaker, language], js=EMPTY_FORM, api_visibility="private")
     shared.changes.forgotten(None, None, [trouble, agreed, language], js=EMPTY_REST, api_visibility="private")
     asked = listen(save.click, handlers.show_waiting, None, trouble)
@@ -93,4 +94,4 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     shared.changes.saved(None, texts, texts, js=CLEAR_SENT, api_visibility="private")
     saved.then(None, js=END_SAVING)
     saved.failure(None, None, trouble, js=INTERRUPTED)
-    trouble.change(None, trouble, js=SHOW_NOTICE)
+    trouble.change(None, js=SHOW_NOTICE)

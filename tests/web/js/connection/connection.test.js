@@ -16,6 +16,7 @@ const events = [
   { id: 2, outputs: [CARD], js: SHOWS }, // its link is old
   { id: 3, outputs: [PICKER], js: SHOWS }, // the voices have changed
   { id: 4, outputs: [CARD, PICKER], js: null }, // an action
+  { id: 5, outputs: [PICKER], js: "(...inputs) => /* only the latest press counts */ inputs" }, // a button of a list
 ];
 const unchanged = { __type__: "update" };
 
@@ -24,6 +25,16 @@ test("an answer overtaken by a later one is dropped", () => {
   const [none, anna] = [answers.ask(1), answers.ask(1)];
   assert.deepEqual(answers.settle(anna, ["Anna", "hints"]), ["Anna", "hints"]);
   assert.deepEqual(answers.settle(none, [null, "no hints"]), [unchanged, unchanged]);
+});
+
+test("of several presses only the last one counts, unless it fails", () => {
+  const answers = new LatestAnswers(events);
+  const [first, second] = [answers.ask(5), answers.ask(5)];
+  assert.deepEqual(answers.settle(second, ["Ben"]), ["Ben"]);
+  assert.deepEqual(answers.settle(first, ["Anna"]), [unchanged]);
+  const [third, failing] = [answers.ask(5), answers.ask(5)];
+  answers.failed(failing);
+  assert.deepEqual(answers.settle(third, ["Clara"]), ["Clara"]);
 });
 
 test("outputs shared with a pending later request are dropped", () => {
