@@ -83,9 +83,6 @@ def skip_on_error(outputs: int) -> Callable[[Callable[P, Any]], Callable[P, Any]
     return decorate
 
 
-def broadcast_change(*what: Literal["voices", "history", "scripts", "words", "saved"]) -> ChangeBroadcast:
-    """Return a value for `SharedComponents.changes` that announces these changes. Each value is different.
-
-    saved: the voice of the New voice tab.
-    """
+def broadcast_change(*what: Literal["voices", "history", "scripts", "words"]) -> ChangeBroadcast:
+    """Return a value for `SharedComponents.changes` that announces these changes. Each value is different."""
     return {"what": " ".join(what), "nonce": secrets.token_hex(4)}

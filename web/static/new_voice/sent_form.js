@@ -3,17 +3,11 @@
 import { UNCHANGED } from "../connection/latest_answers.js";
 
 let sent = { paths: [], texts: [], changed: null }; // of the one voice that is being saved
-let isSaved = false; // until the event is over
-
-const isSaving = () => document.querySelector("#rp-form-notice .rp-busy") !== null;
-
-// Whether a voice is being saved with the clip at this path on the server.
-export const isBeingSaved = (path) => isSaving() && sent.paths.includes(path);
 
 // Withholds presses of Save, and of the buttons that turn the form into another one, from Gradio while a voice is saved, also those of the keyboard.
 export function saveOneAtATime() {
   const withhold = (event) => {
-    if (event.target.closest?.("#rp-save, #rp-changed-voice button") && isSaving()) event.stopPropagation();
+    if (event.target.closest?.("#rp-tab-new:has(.rp-busy) :is(#rp-save, #rp-changed-voice button)")) event.stopPropagation();
   };
   document.addEventListener("click", withhold, { capture: true });
 }
@@ -26,16 +20,10 @@ export async function sendForm(_clips, ...form) {
   return [clips, ...form];
 }
 
-// Called when the voice is saved. now: name, speaker and description. Returns their updates, and dispatches `reprise:saved`
-// with the paths of the clips and the id of the voice that they were changed of.
-export function clearSent(...now) {
-  isSaved = true;
+// Called when the event is over. notice: the form's, "" if the voice is saved. now: name, speaker and description. Returns
+// their updates, and dispatches `reprise:saved` with the paths of the clips and the id of the voice that they were changed of.
+export function clearSent(notice, ...now) {
+  if (notice) return now.map(() => UNCHANGED);
   document.dispatchEvent(new CustomEvent("reprise:saved", { detail: { paths: sent.paths, changed: sent.changed } }));
   return now.map((text, i) => (text === sent.texts[i] ? "" : UNCHANGED));
-}
-
-// Called when an event of Save is over. Focuses the text to speak if the voice is saved, since Speak is shown then.
-export function endSaving() {
-  if (isSaved) document.querySelector("#rp-text textarea")?.focus();
-  isSaved = false;
 }

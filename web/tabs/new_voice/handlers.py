@@ -144,7 +144,7 @@ class NewVoiceHandlers:
         who = record.consent.who if record.consent else ""
         opened = {"id": record.id, "name": record.name, "seen": record.updated.isoformat(), "clips": clips}
         language = gr.Dropdown(choices=language_choices(record.language), value=record.language or None)
-        return opened, record.name, who if who != record.name else "", language, gr.Checkbox(value=False), gr.skip()
+        return opened, record.name, who if who != record.name else "", language, gr.Checkbox(value=False), ""
 
     def show_waiting(self, request: gr.Request) -> str:
         """Output: notice, from the click until a worker is free."""
@@ -173,8 +173,6 @@ class NewVoiceHandlers:
                 yield updates
         except PoolFull as error:
             yield _failure(error, self._context.texts(request)), *UNCHANGED
-        # Gradio sends the last outputs again when the event is over. By then the user may have corrected the form.
-        yield gr.skip(), *UNCHANGED
 
     def save_steps(
         self,
@@ -190,7 +188,7 @@ class NewVoiceHandlers:
         """Outputs: notice, empty when the voice is saved; consent checkbox; Speak's voice picker and notice; tab to
         show; change broadcast. The browser clears the clips and texts that it has sent (sent_form.js).
 
-        The last outputs are returned, because the worker is free by then.
+        The last outputs are returned, so that the event ends with them.
         """
         context, texts = self._context, self._context.texts(request)
         try:
@@ -256,7 +254,7 @@ class NewVoiceHandlers:
             picker,
             notice(message),
             gr.Tabs(selected="speak"),
-            broadcast_change("voices", "saved"),
+            broadcast_change("voices"),
         )
 
     def _check_description(self, name: Any, description: Any, language: Any, owner: str, texts: Texts) -> VoiceForm:

@@ -24,8 +24,11 @@ CLEAR_ERRORS = "(notice) => (notice?.includes('rp-bad') ? '' : { __type__: 'upda
 SEND_FORM = "(...form) => reprise.sendForm(...form)"
 EMPTY_FORM = "() => ['', '', '', null]"
 EMPTY_REST = "() => ['', false, null]"  # with what the draft empties
-CLEAR_SENT = "(...texts) => reprise.clearSent(...texts)"
-END_SAVING = "() => { reprise.endSaving(); }"
+CLEAR_SENT = "(notice, ...texts) => reprise.clearSent(notice, ...texts)"
+# No notice means that the voice was saved and Speak is shown.
+FOCUS_TEXT = """() => {
+  if (!document.querySelector('#rp-form-notice .rp-notice')) document.querySelector('#rp-text textarea')?.focus();
+}"""
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:
@@ -77,7 +80,6 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     show(typed, handlers.update_consent, [name, speaker], agreed, trigger_mode="always_last")
     opened = [changed, name, speaker, language, agreed, trouble]
     show(changed.open_clips, handlers.open_clips, shared.token, opened)
-    changed.open_clips(None, trouble, trouble, js=CLEAR_ERRORS, api_visibility="private")
     changed.empty_form(None, None, [trouble, name, speaker, language], js=EMPTY_FORM, api_visibility="private")
     shared.changes.forgotten(None, None, [trouble, agreed, language], js=EMPTY_REST, api_visibility="private")
     asked = listen(save.click, handlers.show_waiting, None, trouble)
@@ -87,11 +89,10 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         [clips, name, speaker, agreed, description, language, changed, shared.token],
         [trouble, agreed, shared.picker, shared.notice, shared.tabs, shared.changes],
         js=SEND_FORM,
-        trigger_mode="multiple",  # Gradio would drop a press until the event of a refused one is over
         queue=True,
     )
     texts = [name, speaker, description]
-    shared.changes.saved(None, texts, texts, js=CLEAR_SENT, api_visibility="private")
-    saved.then(None, js=END_SAVING)
+    saved.success(None, [trouble, *texts], texts, js=CLEAR_SENT, api_visibility="private")
+    saved.then(None, js=FOCUS_TEXT)
     saved.failure(None, None, trouble, js=INTERRUPTED)
     trouble.change(None, js=SHOW_NOTICE)

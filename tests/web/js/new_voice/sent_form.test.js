@@ -23,7 +23,7 @@ test.beforeEach(() => {
 
 test("the texts and clips of a saved voice are cleared", async () => {
   assert.deepEqual(await sendForm(...FORM), FORM);
-  assert.deepEqual(clearSent("Anna", "", "A low voice"), ["", "", ""]);
+  assert.deepEqual(clearSent("", "Anna", "", "A low voice"), ["", "", ""]);
   assert.deepEqual(saved, [["reprise:saved", { paths: ["/a", "/b"], changed: "v" }]]);
 });
 
@@ -34,19 +34,25 @@ test("after a lost answer the page does not claim that the voice was not saved",
 
 test("texts that were changed meanwhile stay", async () => {
   await sendForm(...FORM);
-  assert.deepEqual(clearSent("Ben", "", "A high voice"), [UNCHANGED, "", UNCHANGED]);
+  assert.deepEqual(clearSent("", "Ben", "", "A high voice"), [UNCHANGED, "", UNCHANGED]);
+});
+
+test("everything stays if the voice was not saved", async () => {
+  await sendForm(...FORM);
+  assert.deepEqual(clearSent("<p>There is already a voice called Anna</p>", "Anna", "", ""), [UNCHANGED, UNCHANGED, UNCHANGED]);
+  assert.deepEqual(saved, []);
 });
 
 test("clips whose files were uploaded again are sent in place of those of the event", async () => {
   clips = { chosen: 0, clips: [{ path: "/again" }] };
   assert.deepEqual(await sendForm(...FORM), [clips, ...FORM.slice(1)]);
-  clearSent("Anna", "", "A low voice");
+  clearSent("", "Anna", "", "A low voice");
   assert.deepEqual(saved[0][1], { paths: ["/again"], changed: "v" });
 });
 
 test("a described voice has no clips", async () => {
   clips = null;
   assert.deepEqual(await sendForm(...FORM.with(6, null)), [null, ...FORM.slice(1, 6), null, "token"]);
-  clearSent("Anna", "", "A low voice");
+  clearSent("", "Anna", "", "A low voice");
   assert.deepEqual(saved[0][1], { paths: [], changed: undefined });
 });

@@ -1,9 +1,7 @@
 """New voice in a browser: the way from a recording to its voice, the layout on a phone, and the messages of Save."""
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -26,7 +24,6 @@ from tests.web.visiting import (
     wait_for,
     wait_for_recording,
 )
-from web.limits.worker_pool import WorkerPool
 from web.tabs.new_voice.reading_texts import READING_TEXTS
 
 Serve = Callable[..., str]
@@ -48,33 +45,8 @@ def wait_until_in_view(page: Page, *selectors: str) -> None:
     page.wait_for_function(IN_VIEW, arg=selectors)
 
 
-@contextmanager
-def until_ended(monkeypatch: pytest.MonkeyPatch, save: Callable[[], object]) -> Iterator[None]:
-    """Call `save`, which has to wait for the answer; the event of this answer ends when the block ends."""
-    ended, steps = Event(), WorkerPool.steps
-
-    async def waiting(*given: Any) -> AsyncIterator[Any]:
-        async for step in steps(*given):
-            yield step
-        await asyncio.to_thread(ended.wait)
-
-    try:
-        with monkeypatch.context() as patch:
-            patch.setattr(WorkerPool, "steps", waiting)
-            save()
-        yield
-    finally:
-        ended.set()
-
-
 def test_recording_becomes_a_voice_that_speaks_and_messages_of_saving_are_in_view(
-    chromium: Browser,
-    serve: Serve,
-    library: VoiceLibrary,
-    storage: Storage,
-    engine: FakeEngine,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     """A phone fits the controls of a recording, its tab is marked, and four actions later its voice speaks."""
     needed = [".rp-script-text", ".rp-record", ".rp-levels", ".rp-say"]
@@ -131,7 +103,7 @@ def test_recording_becomes_a_voice_that_speaks_and_messages_of_saving_are_in_vie
 
         page.set_viewport_size(PHONE)
         open_tab(page, "Speak")
-        check_messages_and_progress(page, engine, tmp_path, monkeypatch)
+        check_messages_and_progress(page, engine, tmp_path)
     assert library.find("Anna 2").duration > 2
 
 
@@ -186,11 +158,10 @@ def change_the_clips(page: Page, library: VoiceLibrary) -> None:
     expect(name).to_have_value("")
 
 
-def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path) -> None:
     """Missing fields, taken names and the progress of saving are in view.
 
-    Focus moves to the first missing field, and after saving to the text to speak. Save can be pressed as soon as
-    a refusal is shown.
+    Focus moves to the first missing field, and after saving to the text to speak.
     """
     allowed = Event()
     encode = engine.encode_voice
@@ -242,20 +213,16 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path, mo
     page.keyboard.insert_text("One.")
     while not held:
         page.wait_for_timeout(20)
-
-    def save_without_consent() -> None:
-        save.click()
-        expect(agreed).to_be_focused()
-
-    with until_ended(monkeypatch, save_without_consent):
-        wait_until_in_view(page, "#rp-form-notice .rp-bad")
-        for route in held:
-            route.continue_()
-        page.unroute_all()
-        expect(page.get_by_text("too few words")).to_be_visible()  # this moves the notice
-        wait_until_in_view(page, "#rp-form-notice .rp-bad")
-        agreed.check()
-        save_all()
+    save.click()
+    expect(agreed).to_be_focused()
+    wait_until_in_view(page, "#rp-form-notice .rp-bad")
+    for route in held:
+        route.continue_()
+    page.unroute_all()
+    expect(page.get_by_text("too few words")).to_be_visible()  # this moves the notice
+    wait_until_in_view(page, "#rp-form-notice .rp-bad")
+    agreed.check()
+    save_all()
     saved_notice = page.locator("#rp-speak-notice")
     expect(saved_notice).to_contain_text("Saved “Anna”.")
     page.keyboard.insert_text("Good morning.")
@@ -290,23 +257,4 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path, mo
     expect(page.locator(".rp-clip-line")).to_have_count(1)
     expect(page.locator(".rp-clip-line")).to_contain_text("other.flac")
     expect(name).to_have_value("Ben")
-    ben = page.get_by_role("checkbox", name=re.compile("^I am Ben and agree"))
-    expect(ben).not_to_be_checked()
-
-    def change_clips() -> None:
-        open_tab(page, "Library")
-        page.once("dialog", lambda dialog: dialog.accept())  # the clips are replaced
-        page.get_by_role("button", name="Change the clips of Anna", exact=True).click()
-        expect(page.locator("#rp-changed-voice")).to_contain_text("Anna")
-        page.evaluate("window.pressed = false")
-        save.press("Enter")
-        assert not page.evaluate("window.pressed"), "one voice is saved at a time, also without its notice"
-
-    words.fill("Hello again.")
-    ben.check()
-    save_all(change_clips)
-    expect(saved_notice).to_contain_text("Saved “Ben”.")
-    open_tab(page, "New voice")
-    expect(page.locator("#rp-changed-voice")).to_contain_text("Anna")
-    expect(page.locator(".rp-clip-line")).to_have_count(1)
-    expect(name).to_have_value("Anna")
+    expect(page.get_by_role("checkbox", name=re.compile("^I am Ben and agree"))).not_to_be_checked()
