@@ -4,6 +4,8 @@ import re
 import unicodedata
 from collections.abc import Callable
 
+from engine.text.english.normalization import fold
+
 # Phones of words whose letters mislead.
 _READINGS = {
     "blasé": "b l aa z ey", "brûlée": "b r uw l ey", "canapé": "k ae n ax p ey", "crème": "k r eh m",
@@ -37,13 +39,9 @@ def _reading(word: str, read: Callable[[str], str]) -> str | None:
         return _READINGS[lower]
     if word.endswith("s") and word[0].islower() and (one := _reading(word[:-1], read)):  # "Inés" is no plural
         return f"{one} z"
-    plain = read(_unaccented(lower))
+    plain = read(fold(lower))
     reading = _ending_in_ey(plain) if len(word) > 1 and lower.endswith(("é", "ée")) else _with_ny(lower, plain)
     return reading if reading != plain else None
-
-
-def _unaccented(word: str) -> str:
-    return "".join(sign for sign in unicodedata.normalize("NFD", word) if not unicodedata.combining(sign))
 
 
 def _ending_in_ey(phones: str) -> str:
