@@ -186,6 +186,15 @@ def test_invented_sessions_of_a_served_page_are_bounded(
     assert len(queue.pending_messages_per_session) <= 5
     assert set(queue.pending_event_ids_session) <= set(queue.pending_messages_per_session)
     assert visitor.speak("Hello.", anna)["stop_reason"] == "end"
+    data = ["Hi.", anna, "", 0.7, 0.8, 30, 0, "", "fake", visitor.token, "last ticket"]
+    last: dict[str, Any] = {"data": data, "fn_index": function, "session_hash": "last"}
+    joined = visitor.http.post("gradio_api/queue/join", json=last).json()["event_id"]
+    stream = visitor.http.get("gradio_api/queue/data", params={"session_hash": "last"})
+    *_, completed, closed, end = stream.text.split("\n\n")
+    # As static/connection/messages.js looks for them.
+    assert completed.startswith(f'data: {{"msg":"process_completed","event_id":"{joined}"')
+    assert closed.startswith('data: {"msg":"close_stream"')
+    assert end == ""
     assert queue.events_recorded > 12
     assert queue.cached_event_analytics_summary == {"functions": {}}  # no table was made
 

@@ -4,6 +4,8 @@
 // once, in any case: a phone that changes its network may not tell that its connections have ended.
 // Calls name the page's version, because the server may have another one by now, with other numbers for its events.
 
+import { Messages, QueuedEvents } from "./messages.js";
+
 const RUN = /\/gradio_api\/run\//;
 const JOIN = /\/gradio_api\/queue\/join/;
 const FUNCTION = /\/gradio_api\/component_server/;
@@ -42,6 +44,7 @@ export class Transport {
   constructor({ fetch, answers, version, lost, useless, refused, isActive = () => true, after = (ms, done) => setTimeout(done, ms) }) {
     Object.assign(this, { browsers: fetch, answers, version, lost, useless, refused, isActive, after });
     this.joined = null; // the status with which the server answered the last event of the queue
+    this.events = new QueuedEvents();
     this.away = false; // whether the server is gone
     this.unanswered = new Set(); // an AbortController for each request
   }
@@ -110,6 +113,7 @@ export class Transport {
     try {
       const response = await this.call(input, options, true);
       this.joined = response.status;
+      if (response.ok) this.events.join((await response.clone().json()).event_id);
       return response;
     } catch (error) {
       this.joined = null;
@@ -140,7 +144,8 @@ export class Transport {
   async stream(input, options) {
     try {
       const response = await this.fetch(input, options);
-      return response.ok && response.body ? new Response(this.whole(response.body), response) : response;
+      if (!response.ok || !response.body) return response;
+      return new Response(this.messages(response.body, () => this.fetch(input, options, true)), response);
     } catch (error) {
       if (error.name === "AbortError") throw error;
       this.notice(error);
@@ -148,9 +153,10 @@ export class Transport {
     }
   }
 
-  // Returns a stream of `body` that ends the waiting events when it closes, breaks off or is silent.
-  whole(body) {
-    const [reader, events] = [body.getReader(), new WholeEvents()];
+  // Returns a stream of the messages of `body`, and of those of `more()` if the server closes it while an event is waiting. It
+  // ends the waiting events when it closes, breaks off or is silent.
+  messages(body, more) {
+    let [reader, messages] = [body.getReader(), new Messages()];
     let missed = 0; // heartbeats in a row
     const beats = setInterval(() => {
       missed += 1;
@@ -161,18 +167,20 @@ export class Transport {
     }, BEAT);
     const finish = (controller) => {
       clearInterval(beats);
+      if (!messages.closed) this.events.clear();
       controller.enqueue(new TextEncoder().encode(ENDED));
       controller.close();
     };
     return new ReadableStream({
       pull: async (controller) => {
         try {
-          for (let chunks = []; !chunks.length; ) {
+          for (let text = ""; !text; ) {
             const { done, value } = await reader.read();
             missed = 0;
-            if (done) return finish(controller);
-            chunks = events.take(value);
-            for (const chunk of chunks) controller.enqueue(chunk);
+            if (done && !messages.continued) return finish(controller);
+            if (done) [reader, messages] = [(await more()).body.getReader(), new Messages()];
+            else text = messages.take(value, this.events);
+            if (text) controller.enqueue(new TextEncoder().encode(text));
           }
         } catch (error) {
           this.notice(error);
@@ -187,31 +195,4 @@ export class Transport {
       },
     });
   }
-}
-
-// Passes on whole events of a stream: a connection may break off within one, which Gradio could not parse.
-class WholeEvents {
-  constructor() {
-    this.rest = []; // chunks of the event whose end has not arrived
-  }
-
-  // Returns the chunks of the events that are complete with this one.
-  take(chunk) {
-    const end = endOfEvents(this.rest.at(-1), chunk);
-    const rest = end ? [] : this.rest;
-    const whole = end ? [...this.rest, chunk.subarray(0, end)] : [];
-    if (end < chunk.length) rest.push(chunk.subarray(end));
-    this.rest = rest;
-    return whole;
-  }
-}
-
-const NEWLINE = "\n".charCodeAt(0);
-
-// Returns the index after the last empty line, with which an event ends; 0 if there is none. before: the preceding chunk.
-function endOfEvents(before, chunk) {
-  for (let at = chunk.length - 1; at >= 0; at -= 1) {
-    if (chunk[at] === NEWLINE && (at ? chunk[at - 1] : before?.at(-1)) === NEWLINE) return at + 1;
-  }
-  return 0;
 }

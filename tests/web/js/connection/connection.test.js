@@ -196,6 +196,57 @@ test("events of a stream are passed on whole, in whatever pieces they arrive, an
   }
 });
 
+test("a stream that the server closes while an event has joined goes on with the messages of that event", { timeout: 10_000 }, async () => {
+  const line = (msg, id) => `data: {"msg":"${msg}","event_id":${id ? `"${id}"` : null}}\n\n`;
+  const streams = [];
+  const fetch = async (url, { body: call } = {}) => {
+    if (url === JOIN) return new Response(JSON.stringify({ event_id: `event${JSON.parse(call).fn_index}` }));
+    streams.push(new TransformStream());
+    return new Response(streams.at(-1).readable);
+  };
+  const { made } = transport(fetch);
+  const send = async (number, ...lines) => {
+    const writer = streams[number].writable.getWriter();
+    for (const each of lines) await writer.write(new TextEncoder().encode(each));
+    writer.close();
+  };
+  await made.send(JOIN, body(1));
+  const text = (await made.send(STREAM)).text();
+  await made.send(JOIN, body(2)); // the server has closed the stream just before
+  await send(0, line("process_completed", "event1"), line("close_stream"));
+  for (let turn = 0; streams.length < 2 && turn < 100; turn++) await new Promise(setImmediate);
+  await send(1, line("process_generating", "event2"), line("process_completed", "event2"), line("close_stream"));
+  const known = ["process_completed", "process_generating", "process_completed", "close_stream"];
+  assert.deepEqual(messages(await text).slice(0, 4), known);
+  assert.equal(streams.length, 2);
+
+  await made.send(JOIN, body(5));
+  const both = (await made.send(STREAM)).text();
+  const writer = streams[2].writable.getWriter();
+  const write = (...lines) => writer.write(new TextEncoder().encode(lines.join("")));
+  await write(line("process_completed", "event6"));
+  await made.send(JOIN, body(6)); // answered after its event is over
+  await write(line("process_completed", "event7"), line("process_completed", "event5"), line("close_stream"));
+  writer.close();
+  assert.equal(messages(await both)[3], "close_stream");
+  await made.send(JOIN, body(7)); // as well
+
+  await made.send(JOIN, body(3));
+  const last = (await made.send(STREAM)).text();
+  await send(3, line("process_completed", "event3"), line("close_stream"));
+  assert.deepEqual(messages(await last).slice(0, 2), ["process_completed", "close_stream"]);
+
+  await made.send(JOIN, body(3));
+  const broken = (await made.send(STREAM)).text();
+  await send(4, line("process_starts", "event3")); // and breaks off
+  assert.deepEqual(messages(await broken), ["process_starts", "unexpected_error", "close_stream"]);
+  await made.send(JOIN, body(4));
+  const next = (await made.send(STREAM)).text();
+  await send(5, line("process_completed", "event4") + line("close_stream"));
+  assert.deepEqual(messages(await next).slice(0, 2), ["process_completed", "close_stream"]);
+  assert.equal(streams.length, 6, "events that have been ended are not waited for");
+});
+
 test("a stream on which nothing arrives any more, not even heartbeats, ends the events that wait for it", async () => {
   mock.timers.enable({ apis: ["setInterval"] });
   const beat = new TextEncoder().encode('data: {"msg":"heartbeat"}\n\n');
