@@ -14,7 +14,7 @@ import * as pictures from "./library/pictures.js";
 import * as changedVoice from "./new_voice/changed_voice.js";
 import { interrupted, showNotice } from "./new_voice/form_notice.js";
 import * as recorder from "./new_voice/recorder.js";
-import { clearSent, saveOneAtATime, sendForm } from "./new_voice/sent_form.js";
+import { clearSent, endSaving, saveOneAtATime, sendForm } from "./new_voice/sent_form.js";
 import * as player from "./player/player.js";
 import * as scriptEditor from "./script/script_editor.js";
 import { beginSpeaking } from "./speak/begin.js";
@@ -77,6 +77,7 @@ window.reprise = {
   beginSpeaking,
   clearSent,
   draft,
+  endSaving,
   fillIn,
   focusWhenShown,
   interrupted,

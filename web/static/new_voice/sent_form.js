@@ -3,27 +3,45 @@
 import { UNCHANGED } from "../connection/latest_answers.js";
 
 let sent = { paths: [], texts: [], changed: null }; // of the one voice that is being saved
+let unended = false; // whether the event of the last Save is not over; its refusal may be shown already
+let pressedAgain = false; // whether Save was pressed since then
 
-// Withholds presses of Save, and of the buttons that turn the form into another one, from Gradio while a voice is saved, also those of the keyboard.
+// Withholds presses from Gradio, also those of the keyboard: while a voice is saved, of Save and of the buttons that turn
+// the form into another one. Gradio skips the event of a press while the last one is not over, so that press is made later.
 export function saveOneAtATime() {
   const withhold = (event) => {
-    if (event.target.closest?.("#rp-tab-new:has(.rp-busy) :is(#rp-save, #rp-changed-voice button)")) event.stopPropagation();
+    const isSaving = event.target.closest?.("#rp-tab-new:has(.rp-busy) :is(#rp-save, #rp-changed-voice button)");
+    const isEarly = unended && event.target.closest?.("#rp-save");
+    if (isSaving || isEarly) event.stopPropagation();
+    if (isEarly && !isSaving) pressedAgain = true;
   };
   document.addEventListener("click", withhold, { capture: true });
 }
+
+// Whether the server may still need the clip at this path for the voice that is being saved.
+export const isBeingSaved = (path) => unended && sent.paths.includes(path);
 
 // Called with the inputs of the event that saves. Resolves to them, with the clips as the server has them.
 export async function sendForm(_clips, ...form) {
   const [name, speaker, _agreed, description, _language, changed] = form;
   const clips = await window.repriseRecorder.ready();
+  unended = true;
   sent = { paths: (clips?.clips ?? []).map(({ path }) => path), texts: [name, speaker, description], changed: changed?.id };
   return [clips, ...form];
 }
 
-// Called when the event is over. notice: the form's, "" if the voice is saved. now: name, speaker and description. Returns
+// Called when the event has succeeded. notice: the form's, "" if the voice is saved. now: name, speaker and description. Returns
 // their updates, and dispatches `reprise:saved` with the paths of the clips and the id of the voice that they were changed of.
 export function clearSent(notice, ...now) {
   if (notice) return now.map(() => UNCHANGED);
   document.dispatchEvent(new CustomEvent("reprise:saved", { detail: { paths: sent.paths, changed: sent.changed } }));
   return now.map((text, i) => (text === sent.texts[i] ? "" : UNCHANGED));
+}
+
+// Called when the event is over, in either way. Speak is shown if the voice is saved; then there is no notice.
+export function endSaving() {
+  unended = false;
+  if (!document.querySelector("#rp-form-notice .rp-notice")) document.querySelector("#rp-text textarea")?.focus();
+  if (pressedAgain) document.querySelector("#rp-save").click();
+  pressedAgain = false;
 }

@@ -144,7 +144,7 @@ class NewVoiceHandlers:
         who = record.consent.who if record.consent else ""
         opened = {"id": record.id, "name": record.name, "seen": record.updated.isoformat(), "clips": clips}
         language = gr.Dropdown(choices=language_choices(record.language), value=record.language or None)
-        return opened, record.name, who if who != record.name else "", language, gr.Checkbox(value=False), ""
+        return opened, record.name, who if who != record.name else "", language, gr.Checkbox(value=False), gr.skip()
 
     def show_waiting(self, request: gr.Request) -> str:
         """Output: notice, from the click until a worker is free."""

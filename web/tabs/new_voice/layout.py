@@ -18,17 +18,14 @@ if TYPE_CHECKING:
     from web.context import WebContext
 
 SHOW_NOTICE = "() => { reprise.showNotice(); }"
-INTERRUPTED = "() => reprise.interrupted()"
+INTERRUPTED = "() => { reprise.endSaving(); return reprise.interrupted(); }"
 # Editing may have resolved the error. Otherwise the notice is left as it is: by now it may have changed.
 CLEAR_ERRORS = "(notice) => (notice?.includes('rp-bad') ? '' : { __type__: 'update' })"
 SEND_FORM = "(...form) => reprise.sendForm(...form)"
 EMPTY_FORM = "() => ['', '', '', null]"
 EMPTY_REST = "() => ['', false, null]"  # with what the draft empties
 CLEAR_SENT = "(notice, ...texts) => reprise.clearSent(notice, ...texts)"
-# No notice means that the voice was saved and Speak is shown.
-FOCUS_TEXT = """() => {
-  if (!document.querySelector('#rp-form-notice .rp-notice')) document.querySelector('#rp-text textarea')?.focus();
-}"""
+END_SAVING = "() => { reprise.endSaving(); }"
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:
@@ -93,6 +90,6 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     )
     texts = [name, speaker, description]
     saved.success(None, [trouble, *texts], texts, js=CLEAR_SENT, api_visibility="private")
-    saved.then(None, js=FOCUS_TEXT)
+    saved.then(None, js=END_SAVING)
     saved.failure(None, None, trouble, js=INTERRUPTED)
     trouble.change(None, js=SHOW_NOTICE)

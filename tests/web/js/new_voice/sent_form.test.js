@@ -5,14 +5,20 @@ import { test } from "node:test";
 
 import { english } from "../helpers.js";
 import { interrupted } from "../../../../web/static/new_voice/form_notice.js";
-import { clearSent, sendForm } from "../../../../web/static/new_voice/sent_form.js";
+import { clearSent, endSaving, isBeingSaved, saveOneAtATime, sendForm } from "../../../../web/static/new_voice/sent_form.js";
 import { useWords } from "../../../../web/static/ui/words.js";
 
 const UNCHANGED = { __type__: "update" };
 const FORM = [{ chosen: 0, clips: [{ path: "/a" }, { path: "/b" }] }, "Anna", "", true, "A low voice", "", { id: "v", name: "Anna" }, "token"];
 let saved = [];
 let clips = null; // the recorder's
-globalThis.document = { dispatchEvent: ({ type, detail }) => saved.push([type, detail]) };
+let shown = {}; // elements by selector
+let press; // the listener for clicks
+globalThis.document = {
+  addEventListener: (_type, listener) => (press = listener),
+  dispatchEvent: ({ type, detail }) => saved.push([type, detail]),
+  querySelector: (selector) => shown[selector],
+};
 
 globalThis.window = { repriseRecorder: { ready: () => Promise.resolve(clips) } };
 
@@ -55,4 +61,37 @@ test("a described voice has no clips", async () => {
   assert.deepEqual(await sendForm(...FORM.with(6, null)), [null, ...FORM.slice(1, 6), null, "token"]);
   clearSent("", "Anna", "", "A low voice");
   assert.deepEqual(saved[0][1], { paths: [], changed: undefined });
+});
+
+test("Save pressed before the event of a refusal is over is pressed again when it is", async () => {
+  let presses = 0;
+  shown = { "#rp-save": { click: () => (presses += 1) }, "#rp-form-notice .rp-notice": {} };
+  const click = (...matching) => {
+    let reached = true;
+    const target = { closest: (selector) => matching.some((each) => selector.startsWith(each)) };
+    press({ target, stopPropagation: () => (reached = false) });
+    return reached;
+  };
+  saveOneAtATime();
+  endSaving();
+  assert.ok(click("#rp-save"));
+  await sendForm(...FORM);
+  assert.ok(click());
+  assert.ok(!click("#rp-save", "#rp-tab-new:has(.rp-busy)"), "while it is saved");
+  endSaving();
+  assert.equal(presses, 0);
+  await sendForm(...FORM);
+  assert.ok(!click("#rp-save"));
+  assert.ok(!click("#rp-save"));
+  assert.equal(presses, 0);
+  endSaving();
+  endSaving();
+  assert.equal(presses, 1);
+});
+
+test("the clips of the voice are known until it is saved", async () => {
+  await sendForm(...FORM);
+  assert.deepEqual(["/a", "/c"].map(isBeingSaved), [true, false]);
+  endSaving();
+  assert.ok(!isBeingSaved("/a"));
 });

@@ -1,7 +1,9 @@
 """New voice in a browser: the way from a recording to its voice, the layout on a phone, and the messages of Save."""
 
+import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -24,6 +26,7 @@ from tests.web.visiting import (
     wait_for,
     wait_for_recording,
 )
+from web.limits.worker_pool import WorkerPool
 from web.tabs.new_voice.reading_texts import READING_TEXTS
 
 Serve = Callable[..., str]
@@ -45,8 +48,33 @@ def wait_until_in_view(page: Page, *selectors: str) -> None:
     page.wait_for_function(IN_VIEW, arg=selectors)
 
 
+@contextmanager
+def until_ended(monkeypatch: pytest.MonkeyPatch, save: Callable[[], object]) -> Iterator[Event]:
+    """Call `save`, which has to wait for the answer; the event of this answer ends when the yielded one is set."""
+    ended, steps = Event(), WorkerPool.steps
+
+    async def waiting(*given: Any) -> AsyncIterator[Any]:
+        async for step in steps(*given):
+            yield step
+        await asyncio.to_thread(ended.wait)
+
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(WorkerPool, "steps", waiting)
+            save()
+        yield ended
+    finally:
+        ended.set()
+
+
 def test_recording_becomes_a_voice_that_speaks_and_messages_of_saving_are_in_view(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
+    chromium: Browser,
+    serve: Serve,
+    library: VoiceLibrary,
+    storage: Storage,
+    engine: FakeEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A phone fits the controls of a recording, its tab is marked, and four actions later its voice speaks."""
     needed = [".rp-script-text", ".rp-record", ".rp-levels", ".rp-say"]
@@ -103,7 +131,7 @@ def test_recording_becomes_a_voice_that_speaks_and_messages_of_saving_are_in_vie
 
         page.set_viewport_size(PHONE)
         open_tab(page, "Speak")
-        check_messages_and_progress(page, engine, tmp_path)
+        check_messages_and_progress(page, engine, tmp_path, monkeypatch)
     assert library.find("Anna 2").duration > 2
 
 
@@ -158,10 +186,11 @@ def change_the_clips(page: Page, library: VoiceLibrary) -> None:
     expect(name).to_have_value("")
 
 
-def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path) -> None:
+def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Missing fields, taken names and the progress of saving are in view.
 
-    Focus moves to the first missing field, and after saving to the text to speak.
+    Focus moves to the first missing field, and after saving to the text to speak. Save can be pressed as soon as
+    a refusal is shown.
     """
     allowed = Event()
     encode = engine.encode_voice
@@ -177,9 +206,9 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path) ->
     words, name = page.get_by_label("The words in this clip"), page.get_by_label("Name of the voice")
     agreed = page.get_by_role("checkbox", name=re.compile("^I am Anna"))
 
-    def save_all(meanwhile: Callable[[], object] = lambda: None) -> None:
+    def save_all(meanwhile: Callable[[], object] = lambda: None, *, press: Callable[[], object] = save.click) -> None:
         allowed.clear()
-        save.click()
+        press()
         expect(page.locator(".rp-steps [aria-current]")).to_have_text("Encoding the voice")
         try:
             wait_until_in_view(page, ".rp-steps")
@@ -213,16 +242,24 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path) ->
     page.keyboard.insert_text("One.")
     while not held:
         page.wait_for_timeout(20)
-    save.click()
-    expect(agreed).to_be_focused()
-    wait_until_in_view(page, "#rp-form-notice .rp-bad")
-    for route in held:
-        route.continue_()
-    page.unroute_all()
-    expect(page.get_by_text("too few words")).to_be_visible()  # this moves the notice
-    wait_until_in_view(page, "#rp-form-notice .rp-bad")
-    agreed.check()
-    save_all()
+
+    def save_without_consent() -> None:
+        save.click()
+        expect(agreed).to_be_focused()
+
+    def press_before(ended: Event) -> None:
+        save.click()
+        ended.set()
+
+    with until_ended(monkeypatch, save_without_consent) as ended:
+        wait_until_in_view(page, "#rp-form-notice .rp-bad")
+        for route in held:
+            route.continue_()
+        page.unroute_all()
+        expect(page.get_by_text("too few words")).to_be_visible()  # this moves the notice
+        wait_until_in_view(page, "#rp-form-notice .rp-bad")
+        agreed.check()
+        save_all(press=lambda: press_before(ended))
     saved_notice = page.locator("#rp-speak-notice")
     expect(saved_notice).to_contain_text("Saved “Anna”.")
     page.keyboard.insert_text("Good morning.")
@@ -257,4 +294,23 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path) ->
     expect(page.locator(".rp-clip-line")).to_have_count(1)
     expect(page.locator(".rp-clip-line")).to_contain_text("other.flac")
     expect(name).to_have_value("Ben")
-    expect(page.get_by_role("checkbox", name=re.compile("^I am Ben and agree"))).not_to_be_checked()
+    ben = page.get_by_role("checkbox", name=re.compile("^I am Ben and agree"))
+    expect(ben).not_to_be_checked()
+
+    def change_clips() -> None:
+        open_tab(page, "Library")
+        page.once("dialog", lambda dialog: dialog.accept())  # the clips are replaced
+        page.get_by_role("button", name="Change the clips of Anna", exact=True).click()
+        expect(page.locator("#rp-changed-voice")).to_contain_text("Anna")
+        page.evaluate("window.pressed = false")
+        save.press("Enter")
+        assert not page.evaluate("window.pressed"), "one voice is saved at a time, also without its notice"
+
+    words.fill("Hello again.")
+    ben.check()
+    save_all(change_clips)
+    expect(saved_notice).to_contain_text("Saved “Ben”.")
+    open_tab(page, "New voice")
+    expect(page.locator("#rp-changed-voice")).to_contain_text("Anna")
+    expect(page.locator(".rp-clip-line")).to_have_count(1)
+    expect(name).to_have_value("Anna")

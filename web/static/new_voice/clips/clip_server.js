@@ -1,5 +1,6 @@
 // The server functions for the clips (web/tabs/new_voice/clip_server.py), and the clips' files on the server.
 
+import { isBeingSaved } from "../sent_form.js";
 import { TaskQueue } from "../task_queue.js";
 import { words } from "../../ui/words.js";
 
@@ -46,10 +47,11 @@ export class ClipServer {
     return this.has("clip_peaks") ? this.ask("clip_peaks", { path }) : { seconds: null, peaks: null };
   }
 
-  // Has the server delete a clip's file and, unless `alone`, those of the clips that it was repaired from.
+  // Has the server delete a clip's file and, unless `alone`, those of the clips that it was repaired from. Saving a voice
+  // deletes the files of its clips itself.
   forget(clip, { alone = false } = {}) {
     if (!this.has("forget_clip")) return;
-    this.call("forget_clip", { path: clip.path });
+    if (!isBeingSaved(clip.path)) this.call("forget_clip", { path: clip.path });
     if (clip.before && !alone) this.forget(clip.before);
   }
 
