@@ -39,7 +39,7 @@ def create(
     """Create a key and print it. It is stored as a hash: it cannot be shown again."""
     command = context_of(context, model=model, database=database)
     from storage.api_keys import NewKey
-    from storage.voices.library import LOCAL
+    from storage.validation import LOCAL
 
     with exit_on_error():
         expires = datetime.now(UTC) + timedelta(days=days) if days else None

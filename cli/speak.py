@@ -148,7 +148,7 @@ def _check_request(output: Path, voice: str | None, reference: Path | None) -> N
 
 
 def _saved_or_own(command: CommandContext, engine: SpeechEngine, name: str) -> ReadyVoice:
-    from storage.voices.library import LOCAL
+    from storage.validation import LOCAL
     from studio.voices.available_voices import AvailableVoices
 
     with command.library() as library:
@@ -158,8 +158,7 @@ def _saved_or_own(command: CommandContext, engine: SpeechEngine, name: str) -> R
 
 def _count_use(command: CommandContext, voice_id: str, seconds: float) -> None:
     """Count a use of a voice of the library. What fails is logged, since the speech has succeeded."""
-    from storage.validation import is_id
-    from storage.voices.library import LOCAL
+    from storage.validation import LOCAL, is_id
 
     if is_id(voice_id):
         try:

@@ -10,8 +10,7 @@ from storage.database import Database
 from storage.repositories import owner_deletions, owner_settings, takes
 from storage.repositories.owner_settings import OwnerSettings
 from storage.repositories.takes import HistoryPage, NewTake, SpokenVoice, TakeRecord
-from storage.validation import Clock, checked_owner, is_id, utc_now
-from storage.voices.library import LOCAL, MAX_SEARCH
+from storage.validation import LOCAL, MAX_SEARCH, Clock, checked_owner, is_id, utc_now
 
 MAX_PAGE = 500  # takes
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from storage.database import Database
 from storage.repositories import pronunciations
 from storage.repositories.pronunciations import MAX_ENTRIES, MAX_SPOKEN, MAX_WORD, Pronunciation
-from storage.validation import checked_owner
-from storage.voices.library import LOCAL
+from storage.validation import LOCAL, checked_owner
 
 Entries = list[Pronunciation]  # defined here because `list` is a method of the class
 

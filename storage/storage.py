@@ -19,9 +19,9 @@ from storage.repositories.voices.usage import OwnerCounts, StorageUse
 from storage.scripts.hearings import Hearings
 from storage.scripts.script_library import ScriptLibrary
 from storage.server_settings import ServerSettings
-from storage.validation import Clock, checked_owner, utc_now
+from storage.validation import LOCAL, Clock, checked_owner, utc_now
 from storage.voices.favourites import Favourites
-from storage.voices.library import LOCAL, VoiceLibrary
+from storage.voices.library import VoiceLibrary
 from storage.voices.portraits import Portraits
 from storage.voices.uses import VoiceUses
 from storage.voices.voice_consents import VoiceConsents

@@ -20,7 +20,8 @@ Settings = Mapping[str, str | int | float | bool | None]
 Clock = Callable[[], datetime]
 """Returns an aware time."""
 
-MAX_OWNER = 200  # characters, as are the other text limits
+LOCAL = "local"  # the owner without a login
+MAX_OWNER = MAX_SEARCH = 200  # characters, as are the other text limits
 MAX_SEED = 2**31 - 1
 _MAX_SETTINGS = 4_000
 

@@ -24,7 +24,7 @@ from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
 from engine.errors import DatabaseUnavailable, RepriseError
-from storage.voices.library import LOCAL
+from storage.validation import LOCAL
 
 if TYPE_CHECKING:
     from storage.api_keys import Allowance, ApiKeys, KeyRecord

@@ -5,8 +5,7 @@ from __future__ import annotations
 from storage.database import Database
 from storage.repositories.scripts import hearings
 from storage.repositories.scripts.hearings import Hearing
-from storage.validation import checked_owner
-from storage.voices.library import LOCAL
+from storage.validation import LOCAL, checked_owner
 
 
 class Hearings:

@@ -13,8 +13,7 @@ from storage.repositories.scripts.cards import CardRecord
 from storage.repositories.scripts.hearings import Hearing
 from storage.repositories.scripts.scripts import NewCard, ScriptRecord
 from storage.repositories.takes import NewTake, TakeRecord
-from storage.validation import Clock, checked_owner, utc_now
-from storage.voices.library import LOCAL
+from storage.validation import LOCAL, Clock, checked_owner, utc_now
 
 ScriptRecords = list[ScriptRecord]  # defined here because `list` and `takes` are methods of the class
 CardRecords = list[CardRecord]

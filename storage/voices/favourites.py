@@ -5,8 +5,7 @@ from __future__ import annotations
 from engine.voice import is_built_in_voice
 from storage.database import Database
 from storage.repositories.voices import favourites, voices
-from storage.validation import checked_owner
-from storage.voices.library import LOCAL
+from storage.validation import LOCAL, checked_owner
 
 
 class Favourites:

@@ -17,10 +17,8 @@ from storage.repositories import owner_deletions, secrets, trash
 from storage.repositories.voices import portraits, shared_voices, voices
 from storage.repositories.voices.shared_voices import SampleVoice
 from storage.repositories.voices.voices import VoiceRecord
-from storage.validation import Clock, checked_owner, utc_now
+from storage.validation import LOCAL, MAX_SEARCH, Clock, checked_owner, utc_now
 
-LOCAL = "local"  # the owner without a login
-MAX_SEARCH = 200  # characters
 TRASH_RETENTION = timedelta(minutes=10)  # how long a voice in the trash can be restored
 
 VoiceRecords = list[VoiceRecord]  # defined here because `list` is a method of the class

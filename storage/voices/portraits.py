@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from engine.voice import check_portrait
 from storage.database import Database
 from storage.repositories.voices import portraits, voices
-from storage.validation import checked_owner
-from storage.voices.library import LOCAL
+from storage.validation import LOCAL, checked_owner
 
 
 class Portraits:

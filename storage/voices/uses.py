@@ -10,8 +10,7 @@ from storage.database import Database
 from storage.repositories import owner_deletions, owner_settings
 from storage.repositories.voices import usage
 from storage.repositories.voices.usage import VoiceUse
-from storage.validation import checked_owner, is_id
-from storage.voices.library import LOCAL
+from storage.validation import LOCAL, checked_owner, is_id
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,7 @@ from storage.database import Database
 from storage.repositories import owner_deletions
 from storage.repositories.voices import voice_consents
 from storage.repositories.voices.voice_consents import ConsentRecord
-from storage.validation import Clock, checked_owner, utc_now
-from storage.voices.library import LOCAL
+from storage.validation import LOCAL, Clock, checked_owner, utc_now
 
 ConsentRecords = list[ConsentRecord]  # defined here because `list` is a method of the class
 

@@ -12,7 +12,7 @@ from engine.messages import UserMessage
 from engine.serving.device import choose_device
 from engine.text import frame_budget
 from storage import Storage
-from storage.voices.library import LOCAL
+from storage.validation import LOCAL
 from studio.access import Access, Caller
 from studio.context import AppContext
 from studio.engines.model_manager import ModelCatalog, ModelManager

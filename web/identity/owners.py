@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from itsdangerous import BadSignature, Signer
 
 from engine.errors import InvalidInput, InvalidOption
-from storage.validation import is_id, new_id
-from storage.voices.library import LOCAL
+from storage.validation import LOCAL, is_id, new_id
 from web.http.hosts import IS_LOCAL, is_loopback
 from web.identity.addresses import client_address
 

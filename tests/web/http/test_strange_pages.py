@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from benchmarks.browser import another
 from storage import Storage
-from storage.voices.library import LOCAL
+from storage.validation import LOCAL
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
 from tests.web.visiting import open_tab, visit

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 
 from engine.errors import InvalidInput, InvalidOption
 from storage import Storage, VoiceLibrary
-from storage.voices.library import LOCAL
+from storage.validation import LOCAL
 from tests.storage.making import open_voices
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.visiting import visit

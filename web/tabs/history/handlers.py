@@ -9,7 +9,7 @@ import gradio as gr
 from pydantic import BeforeValidator, Field
 
 from engine.errors import InvalidInput
-from storage.voices.library import MAX_SEARCH
+from storage.validation import MAX_SEARCH
 from studio.provenance.provenance import public_name
 from studio.takes.buffer import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS
 from web.tabs.history.views import (

@@ -14,7 +14,7 @@ import soundfile
 from engine.errors import EngineFailed, InvalidOption
 from storage import Storage, VoiceLibrary
 from storage.repositories.pronunciations import Pronunciation
-from storage.voices.library import LOCAL
+from storage.validation import LOCAL
 from studio.takes.running import RunningTakes
 from studio.user_messages import OUR_FAULT
 from tests.studio.engines.test_speech_metrics import counted

@@ -7,7 +7,7 @@ import pytest
 
 from engine.engine import SpeakOptions
 from storage import VoiceLibrary
-from storage.voices.library import LOCAL
+from storage.validation import LOCAL
 from studio import recognition
 from studio.takes.requests import TakeRequest
 from tests.support.fake_engine import FakeEngine, voice
