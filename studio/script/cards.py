@@ -8,6 +8,7 @@ from pathlib import PurePath
 import regex
 
 from engine.errors import InvalidText
+from engine.text.clean import with_plain_line_ends
 from engine.text.cuts import split_to_fit
 from engine.text.sentences import Span, sentences
 from engine.text.ssml import plain_text
@@ -35,7 +36,6 @@ _SECONDS = 16.0  # of speech; writing systems differ in speech per character
 _ALWAYS_FITS = 32  # characters; none takes longer than half a second
 _TOLERANCE = 1.5  # a sentence is cut only if it is longer than a card by this factor
 
-_LINE_ENDS = regex.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _NO_CHARACTER = regex.compile(r"[\p{Cs}\p{Co}\p{Noncharacter_Code_Point}\ufeff]|[^\P{Cc}\n\t]")
 _LONG_SPACE = regex.compile(r"[^\S\n]{5,}")
 
@@ -95,7 +95,7 @@ def parse(text: str, name: str = "") -> Script:
     text, suffix = checked_text(text), PurePath(name).suffix.lower()
     if suffix in (".csv", ".tsv") or (not suffix and is_table(text)):
         return cards_of(read_table(text))
-    text = plain_text(_NO_CHARACTER.sub("", _LINE_ENDS.sub("\n", text)))
+    text = plain_text(_NO_CHARACTER.sub("", with_plain_line_ends(text)))
     return cards_of(_read(_LONG_SPACE.sub("    ", text), suffix))
 
 
