@@ -35,9 +35,6 @@ class DecodeState:
     top_p: Tensor
     top_k: Tensor
 
-    # Fields that a frame changes; the others are constant for a request.
-    MUTABLE_FIELDS = ("column", "position", "frame", "drawn")
-
     @classmethod
     def idle(cls, rows: int, slow: SlowStack, device: torch.device) -> "DecodeState":
         """Create the state of unused rows: greedy, at position 0."""
@@ -50,6 +47,11 @@ class DecodeState:
         return cls(whole(slow.column_rows), whole(), whole(), drawn, whole(), flat, flat + 1, whole(1) + 1)
 
     @property
+    def mutable(self) -> tuple[Tensor, ...]:
+        """The fields that a frame changes; the others are constant for a request."""
+        return self.column, self.position, self.frame, self.drawn
+
+    @property
     def options(self) -> RowOptions:
         return RowOptions(self.temperature, self.top_p, self.top_k)
 
@@ -60,6 +62,11 @@ class DecodeState:
     def take(self, index: Tensor) -> "DecodeState":
         """Return a copy of the rows at int64 `index` `[B]`."""
         return DecodeState(*(getattr(self, field.name)[index] for field in fields(self)))
+
+    def put(self, index: Tensor, rows: "DecodeState") -> None:
+        """Write the fields that a frame has changed to the rows at `index`, from which they were taken."""
+        for values, changed in zip(self.mutable, rows.mutable, strict=True):
+            values[index] = changed
 
 
 class FrameStep:

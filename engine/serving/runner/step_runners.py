@@ -57,9 +57,7 @@ class EagerStepRunner:
         noise = self._frame.noise(rows, candidates)
         semantic, hidden = self._frame.semantic(rows, UnpaddedRowsView(self._slots.cache, slots, positions), noise)
         codes = self._codes(rows, hidden, semantic, noise)
-        moved = self._frame.next_state(rows, semantic, codes)
-        for name in DecodeState.MUTABLE_FIELDS:
-            getattr(self._slots.state, name)[index] = getattr(moved, name)
+        self._slots.state.put(index, self._frame.next_state(rows, semantic, codes))
         return torch.cat((semantic[:, None], codes), dim=1), range(len(slots))
 
     def capture_next(self) -> bool:
@@ -130,7 +128,7 @@ class TracedStepRunner:
         """Capture `key` if it is missing. Returns whether it tried."""
         missing = self.graphs.is_missing(key)
         if missing:
-            moving = [getattr(self._slots.state, name) for name in DecodeState.MUTABLE_FIELDS]
+            moving = self._slots.state.mutable
             before = [tensor.clone() for tensor in moving]
             state = (getattr(self._slots.state, field.name) for field in fields(DecodeState))
             self.graphs.capture(key, self._step, self._index[key[0]], self._slots.cache.buffer, *state)
@@ -144,9 +142,7 @@ class TracedStepRunner:
         noise = self._frame.noise(rows, self._frame.candidates)
         semantic, hidden = self._frame.semantic(rows, TracedRowsView(buffer, index, rows.position), noise)
         codes = self._frame.codes(rows.options, hidden, semantic, noise)
-        moved = self._frame.next_state(rows, semantic, codes)
-        for name in DecodeState.MUTABLE_FIELDS:
-            getattr(all_rows, name)[index] = getattr(moved, name)
+        all_rows.put(index, self._frame.next_state(rows, semantic, codes))
         return torch.cat((semantic[:, None], codes), dim=1)
 
 
@@ -200,8 +196,7 @@ class StaticStepRunner:
         semantic, hidden = self._frame.semantic(state, view, noise)
         codes = self._frame.codes(state.options, hidden, semantic, noise)
         moved = self._frame.next_state(state, semantic, codes)
-        for name in DecodeState.MUTABLE_FIELDS:
-            before, after = getattr(state, name), getattr(moved, name)
+        for before, after in zip(state.mutable, moved.mutable, strict=True):
             before.copy_(torch.where(active if before.dim() == 2 else active[:, 0], after, before))
         return torch.cat((semantic[:, None], codes), dim=1)
 
