@@ -84,7 +84,7 @@ class TakeProofs:
         begins. Returns the repaired take, which is saved; None if no attempt is better or the owner's data was deleted.
         Raises VoiceNotFound, and what the engine raises.
         """
-        deletion_token, kept = self._takes.begin(owner=owner), self._takes.get(take_id, owner=owner)
+        deletion_token, kept = self._takes.deletion_token(owner=owner), self._takes.get(take_id, owner=owner)
         better = yield from repair(
             kept,
             self._takes.audio(take_id, owner=owner),

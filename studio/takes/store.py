@@ -28,7 +28,7 @@ HOURS = 6.0
 
 @dataclass(frozen=True)
 class _HeldTake:
-    """A take in memory. until: by the clock. deletion_token: from `TakeStore.begin`."""
+    """A take in memory. until: by the clock. deletion_token: as for `TakeStore.save`."""
 
     record: TakeRecord
     audio: bytes
@@ -55,7 +55,7 @@ class TemporaryTakes:
         self._takes: dict[str, _HeldTake] = {}  # by id, the oldest first
 
     def add(self, take: NewTake, *, owner: str, deletion_token: str = "") -> TakeRecord:
-        """Add a take. Older takes are dropped if a limit is exceeded. deletion_token: from `TakeStore.begin`."""
+        """Add a take. Older takes are dropped if a limit is exceeded. deletion_token: as for `TakeStore.save`."""
         record = _record(take, owner)
         with self._lock:
             self._takes[record.id] = _HeldTake(record, take.audio, self._clock() + self._seconds, deletion_token)
@@ -124,15 +124,15 @@ class TakeStore:
     def __init__(self, storage: Storage, temporary: TemporaryTakes | None = None) -> None:
         self._storage, self._temporary = storage, temporary or TemporaryTakes()
 
-    def begin(self, *, owner: str) -> str:
-        """Return the owner's deletion token at the start of a take, for `save`. Raises DatabaseUnavailable."""
+    def deletion_token(self, *, owner: str) -> str:
+        """Return the owner's deletion token, which `save` needs, before a take begins. Raises DatabaseUnavailable."""
         return self._storage.deletion_token(owner=owner)
 
     def save(self, take: NewTake, *, owner: str, deletion_token: str) -> TakeRecord | None:
         """Save a take in the history, or in memory if the owner keeps no history or saving fails.
 
-        deletion_token: from `begin`. Returns None if all data of the owner was deleted since then, in any process. The
-        record's `listed` says whether it is in the history.
+        deletion_token: read before the take began. Returns None if all data of the owner was deleted since then, in any
+        process. The record's `listed` says whether it is in the history.
         """
         try:
             kept = self._storage.history.add(take, owner=owner, deletion_token=deletion_token)

@@ -82,7 +82,7 @@ def add_voice(app: AppContext, mark: Marker) -> tuple[str, Voice]:
 def keep_take(app: AppContext, mark: Marker) -> TakeRecord:
     """Save a take in memory, with the owner's history switched off."""
     app.storage.history.change_settings(history=False, owner=OWNER)
-    kept = app.takes.save(mark.spoken(), owner=OWNER, deletion_token=app.takes.begin(owner=OWNER))
+    kept = app.takes.save(mark.spoken(), owner=OWNER, deletion_token=app.takes.deletion_token(owner=OWNER))
     assert kept is not None
     return kept
 
@@ -207,7 +207,7 @@ def test_failed_deletion_removes_nothing(
     app: AppContext, engine: ForgettingEngine, mark: Marker, delete: Callable[[AppContext, str], None]
 ) -> None:
     voice_id, _ = add_voice(app, mark)
-    take, began = keep_take(app, mark), app.takes.begin(owner=OWNER)
+    take, began = keep_take(app, mark), app.takes.deletion_token(owner=OWNER)
     with failing_deletions(), pytest.raises((DatabaseUnavailable, sqlite3.OperationalError)):
         delete(app, voice_id)
     assert engine.dropped == []

@@ -41,7 +41,7 @@ class ProofTake:
         for chunk in take.speech:
             take.buffer.add(chunk)
         spoken = take.finish("fake", take.speech.result)
-        kept = self.app.takes.save(spoken, owner=OWNER, deletion_token=self.app.takes.begin(owner=OWNER))
+        kept = self.app.takes.save(spoken, owner=OWNER, deletion_token=self.app.takes.deletion_token(owner=OWNER))
         assert kept is not None
         return kept
 

@@ -53,7 +53,7 @@ def test_takes_expire_after_hours() -> None:
 def test_takes_are_isolated_by_owner_in_history_and_memory(storage: Storage, history: bool) -> None:
     storage.history.change_settings(history=history, owner=ANNA)
     takes = TakeStore(storage)
-    kept = takes.save(spoken(), owner=ANNA, deletion_token=takes.begin(owner=ANNA))
+    kept = takes.save(spoken(), owner=ANNA, deletion_token=takes.deletion_token(owner=ANNA))
     assert kept is not None
     assert kept.listed == history
     assert (kept.text, kept.seed, kept.duration, dict(kept.settings)) == ("Hello there.", 7, 1.5, {"temperature": 0.7})
@@ -80,7 +80,7 @@ def test_take_is_kept_in_memory_when_the_history_fails(storage: Storage, monkeyp
 
     monkeypatch.setattr(storage.history, "add", fail)
     takes = TakeStore(storage)
-    began = takes.begin(owner=ANNA)
+    began = takes.deletion_token(owner=ANNA)
     monkeypatch.setattr(storage, "deletion_token", fail)
     kept = takes.save(spoken(), owner=ANNA, deletion_token=began)
     assert kept is not None
@@ -96,12 +96,12 @@ def test_take_in_progress_during_forget_is_not_kept(storage: Storage, history: b
     for _ in range(2):
         storage.history.change_settings(history=history, owner=ANNA)
         takes = TakeStore(storage)
-        hers, his = takes.begin(owner=ANNA), takes.begin(owner=BEN)
+        hers, his = takes.deletion_token(owner=ANNA), takes.deletion_token(owner=BEN)
         storage.delete_owner(ANNA)
         storage.history.change_settings(history=history, owner=ANNA)
         assert takes.save(spoken(), owner=ANNA, deletion_token=hers) is None
         assert takes.save(spoken(), owner=BEN, deletion_token=his) is not None
-        kept = takes.save(spoken(), owner=ANNA, deletion_token=takes.begin(owner=ANNA))
+        kept = takes.save(spoken(), owner=ANNA, deletion_token=takes.deletion_token(owner=ANNA))
         assert kept is not None, "takes begun afterwards are kept"
         assert kept.listed == history
         assert storage.history.page(owner=ANNA).total == (1 if history else 0)
@@ -112,9 +112,11 @@ def test_takes_in_memory_are_dropped_when_another_process_deletes_their_owner(st
         storage.history.change_settings(history=False, owner=owner)
     temporary = TemporaryTakes()
     takes = TakeStore(storage, temporary)
-    hers, his = (takes.save(spoken(), owner=owner, deletion_token=takes.begin(owner=owner)) for owner in (ANNA, BEN))
+    hers, his = (
+        takes.save(spoken(), owner=owner, deletion_token=takes.deletion_token(owner=owner)) for owner in (ANNA, BEN)
+    )
     storage.delete_owner(ANNA)
-    later = temporary.add(spoken(), owner=ANNA, deletion_token=takes.begin(owner=ANNA))
+    later = temporary.add(spoken(), owner=ANNA, deletion_token=takes.deletion_token(owner=ANNA))
     assert hers
     assert his
     takes.drop_deleted()

@@ -32,7 +32,7 @@ def takes(storage: Storage) -> TakeStore:
 @pytest.fixture
 def take(takes: TakeStore) -> TakeRecord:
     spoken = NewTake("The rain has stopped. Listen!", encode_audio(SOUND, SAMPLE_RATE, "flac"), 2.0, 7, "Anna")
-    kept = takes.save(spoken, owner="anna", deletion_token=takes.begin(owner="anna"))
+    kept = takes.save(spoken, owner="anna", deletion_token=takes.deletion_token(owner="anna"))
     assert kept is not None
     return kept
 

@@ -119,7 +119,7 @@ class PlayedSound(Payload):
 
 @dataclass(frozen=True)
 class PendingTake:
-    """A take being generated, with the data needed to save it. deletion_token: from `TakeStore.begin`."""
+    """A take being generated, with the data needed to save it. deletion_token: as for `TakeStore.save`."""
 
     id: str
     deletion_token: str
@@ -230,7 +230,7 @@ class SpeakHandlers:
             if ticket is None:
                 raise UnexpectedPayload
             owner = context.owner(token, request)
-            deletion_token = context.takes.begin(owner=owner.key)
+            deletion_token = context.takes.deletion_token(owner=owner.key)
             asked = take_request(owner.key, texts)
             session = getattr(request, "session_hash", None) or ""
             with context.budgets.reserve_take(owner, speaking_time(asked.text), texts) as reservation:

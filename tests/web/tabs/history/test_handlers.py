@@ -272,7 +272,7 @@ def test_deleting_all_data_asks_first_with_counts(
     add_take(context, owner="other")
     context.storage.scripts.create("Play", [card("One.")])
     context.storage.history.change_settings(history=False)
-    begun = context.takes.begin(owner="local")
+    begun = context.takes.deletion_token(owner="local")
     unlisted = context.takes.save(spoken("Not in the history."), owner="local", deletion_token=begun)
     theirs = context.takes.save(spoken("Theirs."), owner="other", deletion_token=begun)
     assert unlisted

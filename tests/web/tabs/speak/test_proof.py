@@ -23,7 +23,7 @@ def spoken(context: WebContext, voice_id: str) -> str:
     for chunk in take.speech:
         take.buffer.add(chunk)
     kept = context.takes.save(
-        take.finish("fake", take.speech.result), owner=LOCAL, deletion_token=context.takes.begin(owner=LOCAL)
+        take.finish("fake", take.speech.result), owner=LOCAL, deletion_token=context.takes.deletion_token(owner=LOCAL)
     )
     assert kept is not None
     return kept.id

@@ -39,7 +39,7 @@ def ben(context: WebContext) -> Any:
 def add_take(context: WebContext, visitor: Any, text: str = "Hello there.") -> str:
     spoken = NewTake(text, SOUND, 1.0, 7, "Anna", first_audio=0.2, real_time_factor=0.5)
     kept = context.takes.save(
-        spoken, owner=visitor.owner.key, deletion_token=context.takes.begin(owner=visitor.owner.key)
+        spoken, owner=visitor.owner.key, deletion_token=context.takes.deletion_token(owner=visitor.owner.key)
     )
     assert kept is not None
     return kept.id
