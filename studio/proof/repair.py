@@ -22,7 +22,7 @@ from engine.text import without_pauses
 from engine.text.sentences import sentence_spans
 from engine.text.tags import SPEAKER_TAG, STYLE_TAG, word_spans
 from storage.repositories.takes import NewTake, TimedWord
-from studio.takes.buffer import REPAIRED
+from studio.takes.settings import REPAIRED
 from studio.words.playback_position import sounding, step_samples
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from engine.errors import InvalidInput, TakeNotFound, VoiceNotFound
 from studio.proof.repair import repair
 from studio.proof.take_checker import TakeChecker
-from studio.takes.buffer import LANGUAGE
 from studio.takes.requests import TakeRequest
+from studio.takes.settings import LANGUAGE
 
 if TYPE_CHECKING:
     from storage.repositories.scripts.hearings import Hearing

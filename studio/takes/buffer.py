@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from studio.provenance.provenance import Provenance
     from studio.provenance.watermark import Watermark
 
-SAMPLING_SETTINGS = ("temperature", "top_p", "top_k")  # the options that are stored with a take, besides its seed
-# Further settings that are stored with a take.
-LANGUAGE = "language"  # the requested language, if there is one
-REPAIRED = "mended"  # number of its sentences that were replaced by repairs; the name in databases and web/static
-PARAGRAPH_PAUSE = "paragraph_pause"  # seconds of additional silence after each paragraph, if any
-
 
 class TakeBuffer:
     """The audio generated so far. A chunk of a retried segment starts earlier and replaces what follows its start.

@@ -10,7 +10,8 @@ from engine.errors import VoiceNotFound
 from engine.text import with_paragraph_pauses
 from storage.repositories.takes import NewTake
 from studio.pronunciation import respell_for_owner
-from studio.takes.buffer import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS, TakeBuffer
+from studio.takes.buffer import TakeBuffer
+from studio.takes.settings import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS
 from studio.voices.available_voices import AvailableVoices
 
 if TYPE_CHECKING:

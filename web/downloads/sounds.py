@@ -19,7 +19,7 @@ from engine.errors import TakeNotFound, VoiceNotFound
 from studio.file_names import take_file_name
 from studio.provenance.provenance import Provenance, public_name
 from studio.script.export import write_takes
-from studio.takes.buffer import REPAIRED, SAMPLING_SETTINGS
+from studio.takes.settings import REPAIRED, SAMPLING_SETTINGS
 from studio.voices.available_voices import is_described
 from web.downloads.links import DownloadFile, FileProducer
 

@@ -21,7 +21,7 @@ from storage.repositories.scripts.hearings import Hearing
 from storage.repositories.takes import NewTake, TakeRecord, TimedWord
 from studio.proof.repair import MAX_ATTEMPTS, Passage, passages_of, repair
 from studio.proof.take_checker import TakeChecker
-from studio.takes.buffer import REPAIRED
+from studio.takes.settings import REPAIRED
 from studio.words.written_words import WrittenWords
 
 RATE = 16_000

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from engine.errors import InvalidInput
 from storage.validation import MAX_SEARCH
 from studio.provenance.provenance import public_name
-from studio.takes.buffer import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS
+from studio.takes.settings import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS
 from web.tabs.history.views import (
     entry_view,
     megabytes,

@@ -1,0 +1,6 @@
+"""Names of the settings that are stored with a take, besides its seed."""
+
+SAMPLING_SETTINGS = ("temperature", "top_p", "top_k")  # options of the engine
+LANGUAGE = "language"  # the requested language, if there is one
+PARAGRAPH_PAUSE = "paragraph_pause"  # seconds of additional silence after each paragraph, if any
+REPAIRED = "mended"  # number of its sentences that were replaced by repairs; the name in databases and web/static
