@@ -38,7 +38,7 @@ class VoiceConditioner:
 
     def __init__(self, release: Release, fingerprint: str, device: torch.device) -> None:
         """fingerprint: of the codec."""
-        self._able, self._codec = release.capabilities, release.architecture.codec
+        self._capabilities, self._codec = release.capabilities, release.architecture.codec
         self._fingerprint, self._device = fingerprint, device
         self._encoder = ClipEncoder(lambda: release.load_encoder(device), fingerprint, device)
         self._embeddings = SpeakerEmbeddings(lambda: release.load_speaker_encoder(device))
@@ -52,7 +52,7 @@ class VoiceConditioner:
         """Serve a pipeline: learn adaptations for its postfilter, and drop forgotten voices from its caches."""
         self._pipeline = pipeline
         self._adaptations = SpeakerAdaptations(pipeline.codec_worker, postfilter) if postfilter else None
-        if self._able.clones:
+        if self._capabilities.clones:
             pipeline.loop.idle_work.begin(self._encoder.warm_up_steps())
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class VoiceConditioner:
         self, references: Sequence[tuple[bytes | str | Path, str]]
     ) -> tuple[tuple[Reference, ...], tuple[UserMessage, ...]]:
         """Encode (clip, transcript) pairs. Returns references, and notes for the user; see `Engine.encode_voice`."""
-        if not self._able.designs_voices:  # a described voice keeps a sample for other models to clone
+        if not self._capabilities.designs_voices:  # a described voice keeps a sample for other models to clone
             self._check_clones()
         if not references:
             raise InvalidInput("reference.none")
@@ -100,8 +100,8 @@ class VoiceConditioner:
     ) -> PromptVoice:
         """Return the prompt inputs of a voice. references: of it. language: of the text, as in `SpeakOptions`."""
         language = self._language(language)
-        if voice is None and self._able.speakers:
-            voice = BuiltInVoice(self._able.speakers[0])
+        if voice is None and self._capabilities.speakers:
+            voice = BuiltInVoice(self._capabilities.speakers[0])
         if isinstance(voice, BuiltInVoice):
             return self._built_in(voice, language)
         prompted = PromptVoice([self._prompt_reference(each, name) for each, name in references], language=language)
@@ -136,7 +136,7 @@ class VoiceConditioner:
         """See `Engine.forget`."""
         if voice.codec_fingerprint != self._fingerprint:
             return
-        if self._able.has_speaker_encoder and not all(reference.clip for reference in voice.references):
+        if self._capabilities.has_speaker_encoder and not all(reference.clip for reference in voice.references):
             return  # without its clips the voice cannot have been used
         if self._pipeline is not None:
             with suppress(InvalidInput):  # a voice that cannot be prompted has no prompt
@@ -164,7 +164,7 @@ class VoiceConditioner:
             self._pipeline.forget(oldest)
 
     def _encode(self, source: bytes | str | Path, transcript: str) -> tuple[Reference, list[UserMessage]]:
-        if not transcript.strip() and self._able.needs_transcript:
+        if not transcript.strip() and self._capabilities.needs_transcript:
             raise InvalidInput("reference.no_words")
         clip = prepare_reference(source, self._codec.sample_rate, device=self._device)
         spoken, notes = "", [*clip.notes]
@@ -180,25 +180,27 @@ class VoiceConditioner:
         """Return the prompt inputs of a reference. name: of its voice."""
         # Voice files may contain transcripts that were never cleaned.
         transcript = without_control_tokens(reference.transcript).strip()
-        if not transcript and self._able.needs_transcript:
+        if not transcript and self._capabilities.needs_transcript:
             raise InvalidInput("reference.no_words")
-        if self._able.has_speaker_encoder and not reference.clip:
-            raise UnusableReference("voices.no_clip", name=name)
-        embedding = self._embeddings.embed(reference.clip, self._decode) if self._able.has_speaker_encoder else None
+        embedding = None
+        if self._capabilities.has_speaker_encoder:
+            if not reference.clip:
+                raise UnusableReference("voices.no_clip", name=name)
+            embedding = self._embeddings.embed(reference.clip, self._decode)
         return PromptReference(transcript, torch.from_numpy(self.checked_codes(reference.codes)), embedding)
 
     def _built_in(self, voice: BuiltInVoice, language: str) -> PromptVoice:
-        speaker, able = voice.speaker.strip().lower(), self._able
-        if speaker and speaker not in able.speakers:
-            raise InvalidOption("option.speaker", name=voice.speaker[:80], known=able.speakers or "—")
-        if voice.description and not (able.designs_voices or (speaker and able.follows_instructions)):
+        speaker, capabilities = voice.speaker.strip().lower(), self._capabilities
+        if speaker and speaker not in capabilities.speakers:
+            raise InvalidOption("option.speaker", name=voice.speaker[:80], known=capabilities.speakers or "—")
+        if voice.description and not (capabilities.designs_voices or (speaker and capabilities.follows_instructions)):
             raise InvalidOption("option.description")
         return PromptVoice((), speaker, without_control_tokens(voice.description).strip(), language)
 
     def _language(self, language: str) -> str:
         """Return the model's name for a language. Raises InvalidOption for an unsupported one."""
         language = str(language or "")
-        known, wanted = self._able.languages, language.strip().lower()
+        known, wanted = self._capabilities.languages, language.strip().lower()
         if not known or wanted in ("", "auto"):
             return ""
         name = wanted if wanted in known else language_name(wanted)
@@ -207,8 +209,8 @@ class VoiceConditioner:
         return name
 
     def _check_clones(self) -> None:
-        if not self._able.clones:
-            raise InvalidInput("engine.describes_only" if self._able.designs_voices else "engine.no_cloning")
+        if not self._capabilities.clones:
+            raise InvalidInput("engine.describes_only" if self._capabilities.designs_voices else "engine.no_cloning")
 
     def _decode(self, clip: bytes) -> Tensor:
         """Decode the stored clip of a reference, which is already prepared."""

@@ -76,11 +76,11 @@ def heading_html(context: WebContext, request: gr.Request | None) -> str:
     remarks = f'<details class="rp-model-notice"><summary>{licence}</summary></details>' if licence else ""
     name = f"<strong>{escape(public_name(engine.name))}</strong>"
     model = texts("heading.running", name=name, device=escape(engine.device))
-    able = engine.capabilities
-    makes = "clones" if able.clones else "describes" if able.designs_voices else ""
+    capabilities = engine.capabilities
+    makes = "clones" if capabilities.clones else "describes" if capabilities.designs_voices else ""
     facts = {
         "makes": makes,
-        "words": "" if able.needs_transcript else "optional",
+        "words": "" if capabilities.needs_transcript else "optional",
         "languages": "" if engine.english_only else "many",
     }
     data = " ".join(f'data-{name}="{value}"' for name, value in facts.items())

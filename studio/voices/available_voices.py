@@ -104,11 +104,11 @@ class AvailableVoices:
         instructions: how to speak, for speakers that follow them and for described voices. Raises what
         `VoiceLibrary.ready` and `Engine.reencode` raise.
         """
-        found, able = self.get(voice_id, owner=owner), self._engine.capabilities
+        found, capabilities = self.get(voice_id, owner=owner), self._engine.capabilities
         if isinstance(found, BuiltInSpeaker):
-            voice = BuiltInVoice(found.speaker, instructions if able.follows_instructions else "")
+            voice = BuiltInVoice(found.speaker, instructions if capabilities.follows_instructions else "")
             return ReadyVoice(found.name, "", voice, BUILT_IN_PREFIX + found.speaker)
-        if able.designs_voices and is_described(found):
+        if capabilities.designs_voices and is_described(found):
             description = f"{found.description} {instructions}".strip()
             return ReadyVoice(found.name, found.language, BuiltInVoice(description=description), found.id)
         saved = self._library.ready(voice_id, self._engine.codec_fingerprint, self._engine.reencode, owner=owner)
@@ -142,8 +142,8 @@ def capabilities_of(model: str) -> Capabilities | None:
 
 def built_in_voices_of(model: str) -> list[BuiltInSpeaker] | None:
     """Return a model's built-in speakers without loading it; None if it is not on this machine. Raises ReleaseError."""
-    able = capabilities_of(model)
-    return None if able is None else list(map(BuiltInSpeaker, able.speakers))
+    capabilities = capabilities_of(model)
+    return None if capabilities is None else list(map(BuiltInSpeaker, capabilities.speakers))
 
 
 def is_described(voice: VoiceRecord) -> bool:

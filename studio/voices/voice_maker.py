@@ -71,8 +71,8 @@ def sample_language(engine: ModelManager, wanted: str) -> str:
     """Return the language tag for a described voice's sample: the wanted one if the model and `SAMPLE_TEXTS` have it,
     else English, else the model's first.
     """
-    able = engine.capabilities
-    spoken = [tag for tag in language_tags(able.languages) if tag in SAMPLE_TEXTS] if able.languages else ["en"]
+    languages = engine.capabilities.languages
+    spoken = [tag for tag in language_tags(languages) if tag in SAMPLE_TEXTS] if languages else ["en"]
     return next((tag for tag in (language_tag(wanted), "en", *spoken) if tag in spoken), "en")
 
 
@@ -166,9 +166,9 @@ def save_described_voice(
 
 def require_cloning(engine: ModelManager) -> None:
     """Raise InvalidInput if the loaded model cannot clone voices."""
-    able = engine.capabilities
-    if not able.clones:
-        raise InvalidInput("engine.describes_only" if able.designs_voices else "engine.no_cloning")
+    capabilities = engine.capabilities
+    if not capabilities.clones:
+        raise InvalidInput("engine.describes_only" if capabilities.designs_voices else "engine.no_cloning")
 
 
 def checked_name(app: AppContext, name: str, owner: str, renamed: str = "") -> str:
