@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from operator import attrgetter, itemgetter
 from typing import Literal
 
 from engine.errors import EngineBusy
@@ -130,7 +131,7 @@ class Scheduler:
             if _check_stage(ticket, "ask for a slot", "idle"):
                 ticket.stage = "waiting"
                 # By number: a request that has begun stays ahead of those that arrived later.
-                insort(self._waiting, ticket, key=_number)
+                insort(self._waiting, ticket, key=attrgetter("number"))
 
     def plan(self) -> Plan:
         """Assign the free slots to waiting tickets, and return the next step.
@@ -189,21 +190,21 @@ class Scheduler:
             holder.share for holder in self._holders if holder and holder.slot is not None and not holder.gone
         )
         nth: Counter[OwnerShare] = Counter()
-        order: list[tuple[int, int, int, Ticket]] = []
+        order: list[tuple[tuple[int, int, int], Ticket]] = []
         for ticket in _present(self._waiting):  # by number
             share = ticket.share
-            order.append((held[share] + nth[share], nth[share], share.served_at, ticket))
+            order.append(((held[share] + nth[share], nth[share], share.served_at), ticket))
             nth[share] += 1
-        return [ticket for *_, ticket in sorted(order, key=_rank)]
+        return [ticket for _, ticket in sorted(order, key=itemgetter(0))]
 
     def _next_prefills(self) -> tuple[Ticket, ...]:
         """Return the tickets to prefill, alternating between owners; one owner's tickets come by number."""
         nth: Counter[OwnerShare] = Counter()
-        order: list[tuple[int, int, int, Ticket]] = []
-        for ticket in sorted(self._in_stage("prefilling"), key=_number):
-            order.append((nth[ticket.share], ticket.share.prefilled_at, ticket.number, ticket))
+        order: list[tuple[tuple[int, int, int], Ticket]] = []
+        for ticket in sorted(self._in_stage("prefilling"), key=attrgetter("number")):
+            order.append(((nth[ticket.share], ticket.share.prefilled_at, ticket.number), ticket))
             nth[ticket.share] += 1
-        tickets = tuple(ticket for *_, ticket in sorted(order, key=_rank))
+        tickets = tuple(ticket for _, ticket in sorted(order, key=itemgetter(0)))
         if tickets:
             tickets[0].share.prefilled_at = next(self._clock)
         return tickets
@@ -245,14 +246,6 @@ class Scheduler:
         """Return the ticket's last slot, else one without a holder, else any; lowest first, as fewer rows cost less."""
         holders = self._holders
         return min(self._free, key=lambda slot: (holders[slot] is not ticket, holders[slot] is not None, slot))
-
-
-def _number(ticket: Ticket) -> int:
-    return ticket.number
-
-
-def _rank(entry: tuple[int, int, int, Ticket]) -> tuple[int, int, int]:
-    return entry[:3]
 
 
 def _check_stage(ticket: Ticket, what: str, *stages: Stage) -> bool:
