@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -73,7 +73,7 @@ def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] 
         api.include_router(router)
     if has_package("mcp", MCP):
         api.add_route(MCP_PATH, _mcp_endpoint(context), methods=["POST"], include_in_schema=False)
-    api.mount(GRADIO, _GradioEndpoints(context))
+    api.mount(GRADIO, _gradio_endpoints(context))
     api.router.routes.append(WebSocketRoute("/{path:path}", _no_web_socket))
     return _with_plain_slashes(
         _head_like_get(
@@ -131,22 +131,21 @@ def _mcp_endpoint(context: ApiContext) -> Callable[[Request], Awaitable[Response
     return mcp
 
 
+def _gradio_endpoints(context: ApiContext) -> ASGIApp:
+    """Return the endpoints for `gradio_client`, created at the first request."""
+
+    @cache
+    def create() -> ASGIApp:
+        from api.gradio_endpoints import create_endpoints
+
+        return create_endpoints(context)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await create()(scope, receive, send)
+
+    return answer
+
+
 async def _no_web_socket(_socket: WebSocket) -> None:
     """Refuse a path without a web socket. Starlette's response would be 403, as for a wrong key."""
     raise HTTPException(404)
-
-
-class _GradioEndpoints:
-    """The endpoints for `gradio_client`, created at the first request."""
-
-    def __init__(self, context: ApiContext) -> None:
-        self._context = context
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
-
-    @cached_property
-    def _app(self) -> ASGIApp:
-        from api.gradio_endpoints import create_endpoints
-
-        return create_endpoints(self._context)
