@@ -25,11 +25,12 @@ from engine.audio.transcription import HeardSegment, TranscribedClip
 from engine.errors import InvalidInput, UnusableReference
 from engine.languages import language_tag
 from engine.voice import MAX_LANGUAGE
+from studio.recognition import WhisperRecogniser
 from studio.script import Cue, to_srt, to_vtt
 
 # Names of OpenAI's models, which many clients send to any server. The recogniser is served under them too.
 WHISPER = "whisper-1"
-OPENAI_MODELS = (WHISPER, "gpt-transcribe", "gpt-4o-transcribe", "gpt-4o-mini-transcribe")
+TRANSCRIBERS = (WHISPER, "gpt-transcribe", "gpt-4o-transcribe", "gpt-4o-mini-transcribe")
 MAX_PROMPT = 10_000  # characters; the recogniser reads the last few hundred
 NOT_INSTALLED = (
     "This server does not transcribe: install the package with “pip install -r requirements-extra.txt”, or on the page."
@@ -43,6 +44,7 @@ def _without_empty(values: Any) -> Any:
     return [value for value in values if value != ""] if isinstance(values, list) else values
 
 
+ResponseFormat = Literal["json", "text", "srt", "verbose_json", "vtt"]
 Granularity = Literal["word", "segment"]
 Granularities = Annotated[list[Granularity], IN_LOWER_CASE, BeforeValidator(_without_empty)]
 
@@ -137,7 +139,7 @@ async def create_transcription(
     prompt: Annotated[
         str, Form(max_length=MAX_PROMPT, description="Text before the words, such as names in their spelling.")
     ] = "",
-    response_format: Annotated[Literal["json", "text", "srt", "verbose_json", "vtt"], IN_LOWER_CASE, Form()] = "json",
+    response_format: Annotated[ResponseFormat, IN_LOWER_CASE, Form()] = "json",
     stream: Annotated[
         bool, Form(description="Send server-sent events, for `json` and `text`; ignored with `whisper-1`.")
     ] = False,
@@ -145,11 +147,7 @@ async def create_transcription(
     """Transcribe a file. Needs faster-whisper, which is optional."""
     context, caller = context_of(request), caller_of(request)
     recogniser = context.app.recognition
-    if not recogniser.ready:
-        raise ModelNotFound(NOT_INSTALLED)
-    name = model.lower()
-    if not name.startswith(OPENAI_MODELS) and name != await run_in_threadpool(lambda: recogniser.name.lower()):
-        raise ModelNotFound(f"“{model}” does not transcribe here; ask for {', '.join(OPENAI_MODELS)}.")
+    await _check_model(model, recogniser)
     tag = _tag(language)
     asked = {*granularities, *granularities_without_brackets}
     if "word" in asked and response_format != "verbose_json":
@@ -162,14 +160,32 @@ async def create_transcription(
         if error.message.key != TOO_LONG:
             raise
         raise InvalidInput(f"file: it is longer than {LONGEST:g} seconds; send it in parts.") from error
-    match response_format:
+    return _response(
+        heard, response_format, asked or {"segment"}, as_events=stream and not model.lower().startswith(WHISPER)
+    )
+
+
+async def _check_model(model: str, recogniser: WhisperRecogniser) -> None:
+    """Raise ModelNotFound unless there is a recogniser and this is its name, or one of OpenAI's."""
+    if not recogniser.ready:
+        raise ModelNotFound(NOT_INSTALLED)
+    name = model.lower()
+    if not name.startswith(TRANSCRIBERS) and name != await run_in_threadpool(lambda: recogniser.name.lower()):
+        raise ModelNotFound(f"“{model}” does not transcribe here; ask for {', '.join(TRANSCRIBERS)}.")
+
+
+def _response(
+    heard: TranscribedClip, format: ResponseFormat, parts: Collection[Granularity], *, as_events: bool
+) -> Response:
+    """Return a transcription in a format. parts: of `verbose_json`. as_events: for `json` and `text`."""
+    match format:
         case "verbose_json":
-            return _json(_verbose(heard, asked or {"segment"}))
+            return _json(_verbose(heard, parts))
         case "srt":
             return PlainTextResponse(to_srt(_cues(heard)))
         case "vtt":
             return PlainTextResponse(to_vtt(_cues(heard)))
-        case _ if stream and not name.startswith(WHISPER):
+        case _ if as_events:
             return Response(b"".join(_events(heard)), headers={"Cache-Control": "no-store"}, media_type=EVENTS)
         case "text":
             return PlainTextResponse(heard.text)
