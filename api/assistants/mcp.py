@@ -28,10 +28,8 @@ from api.errors import invalid_detail
 from api.speech.clips import data_url
 from api.speech.create import begin_speech
 from api.speech.delivery import collect
-from api.speech.request import IN_LOWER_CASE, SpeechRequest
+from api.speech.request import IN_LOWER_CASE, Instructions, Seed, SpeechRequest, Speed
 from engine import __version__
-from engine.audio.output.stream import FASTEST, SLOWEST
-from engine.engine import MAX_SEED
 from engine.errors import RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
 from engine.voice import MAX_DESCRIPTION, MAX_LANGUAGE, MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
@@ -91,18 +89,9 @@ class Tools:
         format: Annotated[
             Literal["mp3", "opus", "aac", "flac", "wav"], IN_LOWER_CASE, Field(description="Format of the audio.")
         ] = "mp3",
-        speed: Annotated[
-            float, Field(ge=SLOWEST, le=FASTEST, description="Playback speed; the pitch is preserved.")
-        ] = 1.0,
-        instructions: Annotated[
-            str,
-            Field(
-                max_length=4096,
-                description="Style, direction for a named speaker, or description of the voice, if the model "
-                "supports it.",
-            ),
-        ] = "",
-        seed: Annotated[int | None, Field(ge=0, le=MAX_SEED, description="Equal seeds give equal speech.")] = None,
+        speed: Speed = 1.0,
+        instructions: Instructions = "",
+        seed: Seed = None,
     ) -> list[AudioContent | TextContent]:
         """Speak a text in a voice and return the audio."""
         async with _tool_errors():

@@ -26,6 +26,7 @@ from api.speech.delivery import AudioOutput
 from engine.audio.output.mastering import LOUDEST, SOFTEST
 from engine.audio.output.stream import FASTEST, HIGHEST_RATE, LOWEST_RATE, SLOWEST, StreamFormat
 from engine.engine import MAX_SEED
+from engine.voice import MAX_TRANSCRIPT
 from studio.speech_service import MAX_CHARACTERS
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -68,6 +69,17 @@ def _lower_case(value: Any) -> Any:
 
 IN_LOWER_CASE = BeforeValidator(_lower_case)  # for choices, since some clients write “MP3”
 AudioFormat = Annotated[StreamFormat, IN_LOWER_CASE]
+Speed = Annotated[
+    float, Field(ge=SLOWEST, le=FASTEST, allow_inf_nan=False, description="Playback speed; the pitch is preserved.")
+]
+Instructions = Annotated[
+    str,
+    Field(
+        max_length=4_096,  # as in OpenAI's API
+        description="Style, direction for a named speaker, or description of the voice, if the model supports it.",
+    ),
+]
+Seed = Annotated[int | None, Field(ge=0, le=MAX_SEED, description="Equal seeds give equal speech.")]
 
 
 class SpeechRequest(BaseModel):
@@ -82,25 +94,19 @@ class SpeechRequest(BaseModel):
         description="Required unless `ref_audio` is given or the model speaks voices described in `instructions`.",
     )
     response_format: AudioFormat = "mp3"
-    speed: float = Field(
-        1.0, ge=SLOWEST, le=FASTEST, allow_inf_nan=False, description="Playback speed; the pitch is preserved."
-    )
-    instructions: str = Field(
-        "",
-        max_length=4096,
-        description="Style, direction for a named speaker, or description of the voice, if the model supports it.",
-    )
+    speed: Speed = 1.0
+    instructions: Instructions = ""
     stream_format: Annotated[Literal["audio", "sse"], IN_LOWER_CASE] = "audio"
     stream: bool = Field(
         True, description="False: the response begins once all audio is generated; its headers contain the usage."
     )
-    seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Equal seeds give equal speech.")
+    seed: Seed = None
     ref_audio: str | None = Field(
         None,
         description="A clip of the voice, as a data URL (`data:audio/wav;base64,…`), or uploaded in a form. An https "
         "address only at hosts that this server allows by name.",
     )
-    ref_text: str = Field("", max_length=10_000, description="The words spoken in `ref_audio`.")
+    ref_text: str = Field("", max_length=MAX_TRANSCRIPT, description="The words spoken in `ref_audio`.")
     language: str = Field("", max_length=40, description="Refused where the model does not speak it.")
     max_new_tokens: int | None = Field(None, ge=1, le=1_000_000, description="Maximum number of frames.")
     sample_rate: int | None = Field(
