@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Literal, ParamSpec
 
@@ -85,4 +85,9 @@ def skip_on_error(outputs: int) -> Callable[[Callable[P, Any]], Callable[P, Any]
 
 def broadcast_change(*what: Literal["voices", "history", "scripts", "words"]) -> ChangeBroadcast:
     """Return a value for `SharedComponents.changes` that announces these changes. Each value is different."""
-    return {"what": " ".join(what), "nonce": secrets.token_hex(4)}
+    return with_nonce({"what": " ".join(what)})
+
+
+def with_nonce(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a component's value with a nonce: the page ignores a value that is the same as its last one."""
+    return {**value, "nonce": secrets.token_hex(4)}

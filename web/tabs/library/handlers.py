@@ -11,7 +11,6 @@ Most handlers return the list's value (`library_view`) with `answer`, the outcom
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,7 +27,7 @@ from studio.voices.languages import clean_language
 from studio.voices.voice_archive import MAX_FILES, VoiceArchive
 from web.gradio_internals import event_value
 from web.tabs.library.views import library_view
-from web.ui.events import broadcast_change, skip_on_error
+from web.ui.events import broadcast_change, skip_on_error, with_nonce
 from web.ui.messages import error_message
 from web.ui.payloads import Id, Payload, SelectedId, ShortText, default_if_invalid, parse_payload
 from web.ui.voice_picker import SelectedVoice, select_voice
@@ -300,8 +299,7 @@ def _import_voice(file: str, data: bytes, save: Callable[..., VoiceRecord], text
 def _answer(
     text: str, *, kind: str = "good", lines: list[str] | None = None, about: str = "", replacement: str = ""
 ) -> Answer:
-    nonce = secrets.token_hex(4)
-    return {"kind": kind, "text": text, "lines": lines or [], "id": about, "replacement": replacement, "nonce": nonce}
+    return with_nonce({"kind": kind, "text": text, "lines": lines or [], "id": about, "replacement": replacement})
 
 
 def _voice_of(event: gr.EventData) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from studio.pictures.portraits import portrait_url
-from web.ui.events import skip_on_error
+from web.ui.events import skip_on_error, with_nonce
 from web.ui.payloads import Ids, Payload, parse_payload
 
 if TYPE_CHECKING:
@@ -33,5 +32,4 @@ class PictureHandlers:
         owner, ids = self._context.owner(token, request), parse_payload(ShownVoices, event).ids
         found = self._context.storage.portraits.some(ids, owner=owner.key)
         pictures = {voice_id: portrait_url(found[voice_id]) if voice_id in found else "" for voice_id in ids}
-        # `nonce` makes each value different: the page ignores an unchanged value.
-        return {"pictures": pictures, "nonce": secrets.token_hex(4)}
+        return with_nonce({"pictures": pictures})

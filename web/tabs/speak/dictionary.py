@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import gradio as gr
 from engine.voice import MAX_LANGUAGE
 from storage.pronunciations import Pronunciation
 from studio.pronunciation import MAX_FILE, checked, from_csv, to_csv
-from web.ui.events import broadcast_change, skip_on_error
+from web.ui.events import broadcast_change, skip_on_error, with_nonce
 from web.ui.messages import error_message
 from web.ui.payloads import Payload, ShortText, parse_payload
 
@@ -93,7 +92,7 @@ class DictionaryHandlers:
             value = self._value(owner)
         except Exception as error:
             answer = {"kind": "bad", "message": error_message(error, self._context.texts(request))}
-        answer = {**value, **answer, "nonce": secrets.token_hex(4)}
+        answer = with_nonce({**value, **answer})
         return answer, broadcast_change("words") if answer["kind"] == "good" else gr.skip()
 
     def _value(self, owner: str) -> Answer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import gradio as gr
 
 from engine.text import speaking_time
 from web.tabs.speak.take_list import ShownTakes, list_value
+from web.ui.events import with_nonce
 from web.ui.messages import error_message
 from web.ui.payloads import Id, Ticket, UnexpectedPayload, parse_payload
 
@@ -94,4 +94,4 @@ class TakeProofHandlers:
 
 
 def _value(proof: Value) -> Value:
-    return {"proof": proof, "nonce": secrets.token_hex(4)}
+    return with_nonce({"proof": proof})

@@ -9,7 +9,6 @@ paused here while its page is behind, and ended when the page fetches nothing fo
 from __future__ import annotations
 
 import asyncio
-import secrets
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -23,6 +22,7 @@ import gradio as gr
 from engine.request import READER_TIMEOUT
 from web.gradio_internals import drop_unread_messages, unread_messages
 from web.limits.budgets import TAKES
+from web.ui.events import with_nonce
 
 if TYPE_CHECKING:
     from web.context import WebContext
@@ -79,7 +79,7 @@ class TakeStreams:
             added: list[str] = []
             takes, cancelled = speak(*inputs), threading.Event()
             if not takes:
-                yield {"added": added, "tickets": [], "problem": "", "over": True, "nonce": secrets.token_hex(4)}
+                yield with_nonce({"added": [], "tickets": [], "problem": "", "over": True})
             ends = [
                 asyncio.wrap_future(self._threads.submit(copy_context().run, _last, messages, cancelled))
                 for _, messages in takes
@@ -90,13 +90,9 @@ class TakeStreams:
                     if message["take"]:
                         added.append(message["take"])
                     problem = message["status"] if message["problem"] else ""
-                    yield {
-                        "added": list(added),
-                        "tickets": [ticket for ticket, _ in takes],
-                        "problem": problem,
-                        "over": number == len(ends),
-                        "nonce": secrets.token_hex(4),
-                    }
+                    tickets = [ticket for ticket, _ in takes]
+                    over = number == len(ends)
+                    yield with_nonce({"added": list(added), "tickets": tickets, "problem": problem, "over": over})
             finally:
                 cancelled.set()  # for takes that are not registered yet
                 for ticket, _ in takes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
@@ -11,7 +10,7 @@ from pydantic import Field
 from engine.engine import MAX_SEED
 from engine.errors import TakeNotFound
 from web.tabs.speak.views import take_view
-from web.ui.events import broadcast_change, skip_on_error
+from web.ui.events import broadcast_change, skip_on_error, with_nonce
 from web.ui.messages import error_message, notice
 from web.ui.payloads import Id, Ids, Payload, parse_payload
 
@@ -97,5 +96,4 @@ def list_value(context: WebContext, owner: Owner, ids: Ids) -> dict[str, Any]:
             gone.append(take_id)
         else:
             takes.append(take_view(take, owner, context.links, context.take_proofs.hearing(take_id, owner=owner.key)))
-    # `nonce` makes each value different: the page ignores an unchanged value.
-    return {"takes": takes, "gone": gone, "nonce": secrets.token_hex(4)}
+    return with_nonce({"takes": takes, "gone": gone})

@@ -6,7 +6,6 @@ for a file that cannot be read), `lines` (messages), `number`, `nonce` (differs 
 
 from __future__ import annotations
 
-import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import gradio as gr
 from engine.errors import InvalidInput
 from studio.provenance.provenance import check_file, voice_names
 from web.gradio_internals import event_value
+from web.ui.events import with_nonce
 from web.ui.messages import error_message
 from web.uploads.file_pool import FilePool
 from web.uploads.files import uploaded_name, uploaded_path
@@ -38,8 +38,7 @@ class FileCheckHandlers:
         except Exception as error:
             verdict, lines = "bad", [error_message(error, texts)]
         number = value.get("number") if isinstance(value, dict) else None
-        about = {"number": number, "nonce": secrets.token_hex(4)}
-        return {"name": uploaded_name(value), "verdict": verdict, "lines": lines, **about}
+        return with_nonce({"name": uploaded_name(value), "verdict": verdict, "lines": lines, "number": number})
 
     def _check(self, value: Any, token: Any, request: gr.Request) -> tuple[str, list[str]]:
         """Return the answer's verdict and lines. Raises RepriseError for a file that cannot be read."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import gradio as gr
 from engine.audio.transcription import MODELS, PACKAGE_MB
 from engine.errors import InvalidInput
 from studio.recognition import can_install
-from web.ui.events import skip_on_error
+from web.ui.events import skip_on_error, with_nonce
 from web.ui.messages import error_message
 from web.ui.payloads import Payload, ShortText, parse_payload
 
@@ -65,7 +64,7 @@ class RecogniserHandlers:
         state, allowed = recognition.installation, self._allowed(owner)
         model = recognition.name if allowed else Path(recognition.name).name  # hides local folders from other visitors
         sizes = MODELS if model in MODELS else {**MODELS, model: 0}
-        return {
+        value = {
             "ready": recognition.ready and state.step is None,
             "here": recognition.model_is_here,
             "model": model,
@@ -75,5 +74,5 @@ class RecogniserHandlers:
             "step": state.step,
             "part": state.part,
             "failure": texts.write(state.failure) if state.failure else "",
-            "nonce": secrets.token_hex(4),
         }
+        return with_nonce(value)
