@@ -72,13 +72,13 @@ class GatePolicy:
 
 def gate_lifespan(
     policy: GatePolicy,
-    calls: CallValidator | None = None,
+    validator: CallValidator | None = None,
     inner: Callable[[ASGIApp], ASGIApp] | None = None,
     api: ASGIApp | None = None,
 ) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     """Return a lifespan that puts a gate in front of an application, outside Gradio's own middleware.
 
-    calls: validates the page's calls. inner: further middleware inside the gate. api: the API's application.
+    validator: of the page's calls. inner: further middleware inside the gate. api: the API's application.
     """
 
     @asynccontextmanager
@@ -86,7 +86,7 @@ def gate_lifespan(
         assert app.middleware_stack is not None, "it was made for this call"
         cached = StaticCache(app.middleware_stack)
         behind = inner(cached) if inner else cached
-        app.middleware_stack = Gate(behind, policy, calls, api)
+        app.middleware_stack = Gate(behind, policy, validator, api)
         yield
 
     return lifespan
@@ -96,9 +96,9 @@ class Gate:
     """The outermost ASGI middleware."""
 
     def __init__(
-        self, app: ASGIApp, policy: GatePolicy, page: CallValidator | None = None, api: ASGIApp | None = None
+        self, app: ASGIApp, policy: GatePolicy, validator: CallValidator | None = None, api: ASGIApp | None = None
     ) -> None:
-        self._app, self._policy, self._calls_of_page, self._api = app, policy, page, api
+        self._app, self._policy, self._validator, self._api = app, policy, validator, api
         self._headers = ResponseHeaders(framed=policy.framed)
         self._arriving = ConcurrencyLimiter(ARRIVING, ARRIVING)
         self._calls, self._streams = (
@@ -185,13 +185,13 @@ class Gate:
                 headers = Headers(scope=scope)
                 async with self._arriving.enter(address):
                     body = await _json(headers, receive)
-                if self._calls_of_page:
-                    self._calls_of_page.check(scope["path"], body, headers.get(page_version.HEADER))
+                if self._validator:
+                    self._validator.check(scope["path"], body, headers.get(page_version.HEADER))
                 async with self._calls.enter(address):  # slow bodies do not occupy a slot
                     await self._app(scope, replay_body(body, receive), send)
             case "stream":
                 async with self._streams.enter(address):
-                    ended = self._calls_of_page.session_not_found(scope) if self._calls_of_page else None
+                    ended = self._validator.session_not_found(scope) if self._validator else None
                     await (ended or self._app)(scope, receive, send)
             case "hub_sign_in":
                 await answer_sign_in(self._app, scope, receive, send)

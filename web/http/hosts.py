@@ -7,8 +7,9 @@ responses. Its requests still have its own name in `Host`. Numeric addresses can
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from starlette.datastructures import Headers
@@ -115,7 +116,7 @@ def with_target_as_path(scope: Scope) -> Scope:
     return {**scope, "path": unquote(path.decode("ascii")), "headers": headers}
 
 
-def is_local(scope: Scope) -> bool:
+def is_local(scope: Mapping[str, Any]) -> bool:
     """Return whether the gate classified a request as local."""
     return scope.get(IS_LOCAL) is True
 

@@ -23,7 +23,7 @@ from itsdangerous import BadSignature, Signer
 
 from engine.errors import InvalidInput, InvalidOption
 from storage.validation import LOCAL, is_id, new_id
-from web.http.hosts import IS_LOCAL, is_loopback
+from web.http.hosts import is_local, is_loopback
 from web.identity.addresses import client_address
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class OwnerResolver:
             case "local":
                 return Owner("local")
             case "machine":
-                return Owner("local") if _scope(request).get(IS_LOCAL) is True else None
+                return Owner("local") if is_local(_scope(request)) else None
             case "user":
                 return _logged_in(request)
             case "hub":
