@@ -14,8 +14,8 @@ import { Countdown, Meter, Recording } from "./capture/recording.js";
 import { remarks, TranscriptView } from "./transcript.js";
 import { TrimView } from "./clips/trim_view.js";
 import { failure, Uploads } from "./uploads.js";
+import { downloadBlob } from "../shell/download.js";
 import { server as connection } from "../connection/server.js";
-import { create } from "../ui/elements.js";
 import { clock, decimals, percent } from "../ui/format.js";
 import { pageLanguage, words } from "../ui/words.js";
 
@@ -382,9 +382,7 @@ class Recorder {
 
   // Saves the chosen part in the browser's downloads.
   async download(clip) {
-    const href = URL.createObjectURL(await wavOfPart(clip));
-    create("a", { href, download: `${clip.file.name.replace(/\.[^.]*$/, "")}.wav` }).click();
-    setTimeout(() => URL.revokeObjectURL(href), 60_000);
+    downloadBlob(await wavOfPart(clip), `${clip.file.name.replace(/\.[^.]*$/, "")}.wav`);
   }
 
   remove(clip) {

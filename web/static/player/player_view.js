@@ -3,6 +3,7 @@
 import { factsOf, listDetails, SpokenLine } from "./details.js";
 import { MediaSessionControls } from "./media_session.js";
 import { seconds } from "./playback.js";
+import { downloadBlob, downloadUrl } from "../shell/download.js";
 import { button, create } from "../ui/elements.js";
 import { clock, percent, secondsOf, stallsOf } from "../ui/format.js";
 import { SOUND_FORMATS } from "../sound/formats.js";
@@ -171,14 +172,11 @@ export class PlayerView {
     const { sound } = this;
     const here = format === "wav" && sound.wav && !sound.wav.marked && !(isLoud() && factsOf(sound).links);
     if (!here && factsOf(sound).links?.[format]) {
-      const link = (await this.player.links.of(sound.id))[format];
-      create("a", { href: atLoudness(link), download: "" }).click(); // the server sets the file name
+      downloadUrl(atLoudness((await this.player.links.of(sound.id))[format]));
       return;
     }
     const wav = encodeWav(sound.all(), sound.rate, sound.wav.tags ?? factsOf(sound).tags);
-    const href = URL.createObjectURL(new Blob([wav], { type: "audio/wav" }));
-    create("a", { href, download: sound.wav.name }).click();
-    setTimeout(() => URL.revokeObjectURL(href), 60_000);
+    downloadBlob(new Blob([wav], { type: "audio/wav" }), sound.wav.name);
   }
 
   // ---- display

@@ -10,6 +10,7 @@ import { ScriptList } from "./script_list.js";
 import { ScriptView } from "./script_view.js";
 import { answer, named } from "../draft/deep_links.js";
 import { draft } from "../draft/page_draft.js";
+import { downloadUrl } from "../shell/download.js";
 import { server } from "../connection/server.js";
 import { button, create, isShown } from "../ui/elements.js";
 import { fetchedWav } from "../sound/fetched_wav.js";
@@ -416,11 +417,7 @@ class ScriptEditor {
   async save(format) {
     closeMenu(this.view.saving);
     const answer = await this.ask("save", { format });
-    if (!answer) return;
-    const link = create("a", { href: atLoudness(answer.url), download: "" });
-    this.element.append(link);
-    link.click();
-    link.remove();
+    if (answer) downloadUrl(atLoudness(answer.url));
   }
 }
 

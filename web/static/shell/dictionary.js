@@ -2,6 +2,7 @@
 // Its value: { entries, csv, phones, message, kind, saved, erased, nonce } from web/tabs/speak/dictionary.py. Its events: `save_entry`, `erase`, `import_entries`.
 
 import { decoded } from "./text_file.js";
+import { downloadBlob } from "./download.js";
 import { languageOptions } from "../library/card.js";
 import { languageName } from "../library/voices.js";
 import { dialogIn } from "../ui/dialog.js";
@@ -177,9 +178,7 @@ class Dictionary {
 
   export() {
     const marked = `\ufeff${this.props.value.csv}`; // by which spreadsheets recognise UTF-8
-    const href = URL.createObjectURL(new Blob([marked], { type: "text/csv" }));
-    create("a", { href, download: "pronunciation.csv" }).click();
-    setTimeout(() => URL.revokeObjectURL(href), 60_000);
+    downloadBlob(new Blob([marked], { type: "text/csv" }), "pronunciation.csv");
   }
 
   say(text, kind = "good") {

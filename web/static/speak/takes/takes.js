@@ -2,6 +2,7 @@
 // `renew_links`, `star`, `erase`, `check`, each with all shown ids; `again`, `seed`; `speak_more` and `stop_speech`, with the
 // tickets of takes that are generated in the background.
 
+import { downloadUrl } from "../../shell/download.js";
 import { failure } from "../../connection/server.js";
 import { answer, copyLink, named } from "../../draft/deep_links.js";
 import { voicePicked } from "../begin.js";
@@ -254,7 +255,7 @@ class Takes {
   async save(id, format) {
     await this.links.ready();
     const take = this.list.known.get(id);
-    if (take) create("a", { href: atLoudness(take.links[format]), download: "" }).click(); // the server sets the file name
+    if (take) downloadUrl(atLoudness(take.links[format]));
   }
 
   erase(id, options) {
