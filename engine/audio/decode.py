@@ -90,12 +90,10 @@ def decode(source: Source, *, max_seconds: float | None = None) -> Recording:
         beginning = file.read(16)
         if not beginning:
             raise UnusableReference("reference.no_samples")
-        for decoder in (_read_with_soundfile, _read_with_av):
-            if decoder is _read_with_soundfile and not _SOUNDFILE.match(beginning):
-                continue
+        for read in (_read_with_soundfile, _read_with_av) if _SOUNDFILE.match(beginning) else (_read_with_av,):
             file.seek(0)
             try:
-                recording = decoder(file, most, max_seconds is not None)
+                recording = read(file, most, max_seconds is not None)
             except (soundfile.SoundFileError, av.FFmpegError):
                 continue
             if len(recording.samples):

@@ -200,9 +200,7 @@ def _model(model: str) -> Any:
     load = partial(importlib.import_module("faster_whisper").WhisperModel, model, device="cpu", compute_type="auto")
     try:
         return load(local_files_only=True)
-    except (
-        Exception
-    ) as error:  # the package has no error class for a model of which nothing, or not everything, is here
+    except Exception as error:  # the package has no error class for a model that is missing or incomplete here
         if model in MODELS and not hub_answers(_repository(model)):
             raise ConnectionError("The Hugging Face Hub does not answer.") from error
         return load()
