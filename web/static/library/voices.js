@@ -39,11 +39,12 @@ const ORDERS = {
   longest: (one, other) => other.seconds - one.seconds,
 };
 
-// Ties are ordered by name.
-export function ordered(voices, order, language) {
-  const byName = new Intl.Collator(language, { numeric: true, sensitivity: "base" });
-  const compare = ORDERS[order] ?? ORDERS.name;
-  return [...voices].sort((one, other) => compare(one, other) || byName.compare(one.name, other.name));
+export const ordered = (voices, order, language) => sorted(voices, ORDERS[order] ?? ORDERS.name, language);
+
+// compare(one, other): of two voices. Those that it takes for equal are ordered by name.
+export function sorted(voices, compare, language) {
+  const names = new Intl.Collator(language, { numeric: true, sensitivity: "base" });
+  return [...voices].sort((one, other) => compare(one, other) || names.compare(one.name, other.name));
 }
 
 // Splits a comma-separated list of tags. Full-width and ideographic commas count.

@@ -5,7 +5,7 @@
 import { LinkRefresh } from "../link_refresh.js";
 import { soundOf } from "./voice_card.js";
 import { answer, named } from "../../draft/deep_links.js";
-import { found, languageName } from "../../library/voices.js";
+import { found, languageName, sorted } from "../../library/voices.js";
 import { button, create, isShown } from "../../ui/elements.js";
 import { draw, drawing } from "../../ui/icons.js";
 import { composes } from "../../ui/keyboard.js";
@@ -17,9 +17,8 @@ const WIDE = "(min-width: 1100px)"; // as in studio.css
 
 // Favourites first, then the model's own voices, the owner's, and samples; each by name.
 export function railOrder(voices, language) {
-  const byName = new Intl.Collator(language, { numeric: true, sensitivity: "base" });
   const rank = ({ built_in: builtIn, favourite, shared }) => (favourite ? 0 : builtIn ? 1 : shared ? 3 : 2);
-  return [...voices].sort((one, other) => rank(one) - rank(other) || byName.compare(one.name, other.name));
+  return sorted(voices, (one, other) => rank(one) - rank(other), language);
 }
 
 class VoiceRail {
