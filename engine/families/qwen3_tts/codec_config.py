@@ -13,6 +13,38 @@ from engine.files.bounded import read_object
 ENCODER_WINDOW = 1024
 _WIDEST, _LONGEST_FRAME = 1 << 14, 1 << 17
 
+# Supported values of settings; the first is the default.
+_ENCODER_SETTINGS: dict[str, list[object]] = {
+    "audio_channels": [1],
+    "kernel_size": [7],
+    "last_kernel_size": [3],
+    "residual_kernel_size": [3],
+    "num_residual_layers": [1],
+    "dilation_growth_rate": [2],
+    "compress": [2],
+    "use_causal_conv": [True],
+    "use_conv_shortcut": [False],
+    "pad_mode": ["constant"],
+    "hidden_act": ["gelu"],
+    "attention_bias": [False],
+    "attention_dropout": [0],
+    "num_semantic_quantizers": [1],
+    "trim_right_ratio": [1],
+    "use_streaming": [False],
+    "_frame_rate": [12.5, None],
+    "frame_rate": [12.5, None],
+}
+_DECODER_SETTINGS: dict[str, list[object]] = {
+    "hidden_act": ["silu"],
+    "attention_bias": [False],
+    "attention_dropout": [0],
+    "num_semantic_quantizers": [1],
+}
+# Settings without effect. The release's own program uses `codebook_size` for the semantic codebook, too.
+_UNUSED = ("max_position_embeddings", "layer_scale_initial_scale")
+_UNUSED_BY_ENCODER = (*_UNUSED, "sliding_window", "upsample_groups")
+_UNUSED_BY_DECODER = (*_UNUSED, "semantic_codebook_size", "vector_quantization_hidden_dimension")
+
 
 @dataclass(frozen=True)
 class CodecTransformerConfig:
@@ -99,36 +131,8 @@ def read_codec_config(folder: Path) -> SpeechTokenizerConfig:
     size, entry = _whole(encoder, "codebook_size", 1 << 16), _whole(encoder, "codebook_dim", 4096)
     quantizer_dim = _whole(decoder, "codebook_dim", _WIDEST)
     root.expect(output_sample_rate=[rate])
-    encoder.expect(
-        audio_channels=[1],
-        kernel_size=[7],
-        last_kernel_size=[3],
-        residual_kernel_size=[3],
-        num_residual_layers=[1],
-        dilation_growth_rate=[2],
-        compress=[2],
-        use_causal_conv=[True],
-        use_conv_shortcut=[False],
-        pad_mode=["constant"],
-        hidden_act=["gelu"],
-        attention_bias=[False],
-        attention_dropout=[0],
-        num_semantic_quantizers=[1],
-        sampling_rate=[rate],
-        trim_right_ratio=[1],
-        use_streaming=[False],
-        vector_quantization_hidden_dimension=[entry],
-        _frame_rate=[12.5, None],
-        frame_rate=[12.5, None],
-    )
-    decoder.expect(
-        codebook_size=[size],
-        num_quantizers=[codebooks],
-        hidden_act=["silu"],
-        attention_bias=[False],
-        attention_dropout=[0],
-        num_semantic_quantizers=[1],
-    )
+    encoder.expect(**_ENCODER_SETTINGS, sampling_rate=[rate], vector_quantization_hidden_dimension=[entry])
+    decoder.expect(**_DECODER_SETTINGS, codebook_size=[size], num_quantizers=[codebooks])
     stored = _whole(encoder, "num_quantizers", MAX_CODEBOOKS)
     if not 2 <= codebooks <= stored or quantizer_dim != 2 * entry:
         raise InvalidConfig("The speech tokenizer's encoder and decoder differ in their codebooks.")
@@ -156,16 +160,8 @@ def read_codec_config(folder: Path) -> SpeechTokenizerConfig:
         decoder_rates=_rates(decoder, "upsample_rates"),
     )
     root.expect(decode_upsample_rate=[config.frame_length], encode_downsample_rate=[config.frame_length])
-    encoder.end(["sliding_window", "upsample_groups", "max_position_embeddings", "layer_scale_initial_scale"])
-    # The size is in `codebook_size`; the release's own program does not use `semantic_codebook_size`.
-    decoder.end(
-        [
-            "semantic_codebook_size",
-            "vector_quantization_hidden_dimension",
-            "max_position_embeddings",
-            "layer_scale_initial_scale",
-        ]
-    )
+    encoder.end(_UNUSED_BY_ENCODER)
+    decoder.end(_UNUSED_BY_DECODER)
     root.end()
     return config
 
