@@ -5,12 +5,12 @@ import socket
 
 from engine.errors import InvalidOption
 
-LOCAL = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 
 
 def bound_host(server_name: str | None) -> str:
     """Return the host to serve at: the option's, else that of Gradio's variable, which containers and Spaces set."""
-    return server_name or os.environ.get("GRADIO_SERVER_NAME") or LOCAL
+    return server_name or os.environ.get("GRADIO_SERVER_NAME") or LOOPBACK
 
 
 def checked_address(host: str) -> str:

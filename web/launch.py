@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from starlette.middleware import Middleware
 
 from web import gradio_internals
-from web.binding import LOCAL, checked_address
+from web.binding import LOOPBACK, checked_address
 from web.http.alive import AliveEndpoint
 from web.http.calls import CallValidator
 from web.http.gate import GatePolicy, gate_lifespan
@@ -79,7 +79,7 @@ def launch(
     Returns the page's local URL. The page is served until the demo is closed. Raises InvalidOption for a taken port
     and for an address of another machine.
     """
-    bind = checked_address(server_name or LOCAL)
+    bind = checked_address(server_name or LOOPBACK)
     policy = policy or GatePolicy(AllowedHosts(bind), AllowedRoutes(accounts=accounts is not None))
     login = partial(LoginMiddleware, throttle=LoginThrottle()) if accounts else None
     modules = Modules(translations or Translations.load())
