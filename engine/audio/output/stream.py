@@ -99,14 +99,7 @@ class StreamEncoder:
         as_whole: `finish` returns all bytes, so that the headers of wav, flac and mp3 contain the length.
         Raises InvalidOption.
         """
-        if format not in _CODINGS:
-            raise InvalidOption(f"There is no audio format “{format}” here: use {', '.join(STREAM_FORMATS)}.")
-        if not SLOWEST <= speed <= FASTEST:
-            raise InvalidOption(f"The speed is {speed:g}; choose one from {SLOWEST} to {FASTEST:g}.")
-        if sample_rate is not None and not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
-            raise InvalidOption(
-                f"The sample rate is {sample_rate}; choose one from {LOWEST_RATE:,} to {HIGHEST_RATE:,} Hz."
-            )
+        _check_options(format, speed, sample_rate)
         coding = _CODINGS[format]
         self.format, self.speed = format, speed
         self.sample_rate = written_rate(format, sample_rate or source_rate)
@@ -156,6 +149,17 @@ class StreamEncoder:
     def _encode(self, frames: Iterable[AudioFrame]) -> None:
         for frame in frames:
             self._container.mux(self._stream.encode(frame if self._gain == 1 else amplified(frame, self._gain)))
+
+
+def _check_options(format: str, speed: float, sample_rate: int | None) -> None:
+    if format not in _CODINGS:
+        raise InvalidOption(f"There is no audio format “{format}” here: use {', '.join(STREAM_FORMATS)}.")
+    if not SLOWEST <= speed <= FASTEST:
+        raise InvalidOption(f"The speed is {speed:g}; choose one from {SLOWEST} to {FASTEST:g}.")
+    if sample_rate is not None and not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
+        raise InvalidOption(
+            f"The sample rate is {sample_rate}; choose one from {LOWEST_RATE:,} to {HIGHEST_RATE:,} Hz."
+        )
 
 
 class _Whole(io.BytesIO):
