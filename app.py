@@ -76,23 +76,11 @@ def serve(
     if models and source is not None and source.name == "DEFAULT":
         model = models[0]
     context.obj = command = CommandContext(
-        model,
-        device,
-        database,
-        sounds,
-        snapshots,
-        precision,
-        graphs,
-        compiled,
-        deterministic,
-        slots,
-        cluster,
-        replicas,
-        replica_gpus,
-        idle_unload,
-        watermarked,
+        model=model, device=device, database=database, sounds=sounds, snapshots=snapshots, precision=precision,
+        graphs=graphs, compiled=compiled, deterministic=deterministic, slots=slots, cluster=cluster, replicas=replicas,
+        replica_gpus=replica_gpus, idle_unload=idle_unload, watermarked=watermarked,
         reuse_deployment=bool(context.invoked_subcommand),
-    )
+    )  # fmt: skip
     prepare_zero_gpu()
     if context.invoked_subcommand:
         return
