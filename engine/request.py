@@ -324,24 +324,30 @@ class Request:
                 elif turn and isinstance(event, AudioDecoded):
                     turn.arrived.append(event)
                 if turn:
-                    for audio in turn.take_arrived():
-                        yield from self._pause(turn.segment, self._pauses.take_before(turn.segment), turn.start)
-                        yield self._chunk(turn, audio)
+                    yield from self._deliver(turn)
                 while self._turns and self._turns[0].is_delivered:  # in order: one without audio waits for earlier ones
-                    turn = self._turns.pop(0)
-                    yield from self._pause(turn.segment, self._pauses.take_before(turn.segment), turn.start)
-                    words = self._word_times(turn)  # last: neither audio nor the next turn waits for them
-                    withdraws = turn.attempt > 1 and not turn.frames and self._first_audio is not None
-                    if words or withdraws:
-                        yield self._chunk(turn, AudioDecoded(turn.number, np.zeros(0, np.float32), 0), words)
-                    after = self._pauses.take_after(turn.segment)
-                    yield from self._pause(turn.segment, after, turn.start + turn.frames)
+                    yield from self._finish(self._turns.pop(0))
             yield from self._final_pause()
             self.result = self._summarise()
         finally:
             self.leave()
             for turn in self._turns:
                 self._pipeline.codec_worker.drop(turn.stream)
+
+    def _deliver(self, turn: Turn) -> Iterator[AudioChunk]:
+        """Yield the audio of a turn that has arrived."""
+        for audio in turn.take_arrived():
+            yield from self._pause(turn.segment, self._pauses.take_before(turn.segment), turn.start)
+            yield self._chunk(turn, audio)
+
+    def _finish(self, turn: Turn) -> Iterator[AudioChunk]:
+        """Yield what follows the audio of a turn: the times of its words, and the pause after it."""
+        yield from self._pause(turn.segment, self._pauses.take_before(turn.segment), turn.start)
+        words = self._word_times(turn)  # last: neither audio nor the next turn waits for them
+        withdraws = turn.attempt > 1 and not turn.frames and self._first_audio is not None
+        if words or withdraws:
+            yield self._chunk(turn, AudioDecoded(turn.number, np.zeros(0, np.float32), 0), words)
+        yield from self._pause(turn.segment, self._pauses.take_after(turn.segment), turn.start + turn.frames)
 
     def _continue(self) -> None:
         """Begin the next segment, unless one is being generated or none has arrived."""
