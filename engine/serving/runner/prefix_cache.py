@@ -52,7 +52,11 @@ class PrefixCache:
             return prefix
         if (evicted := self._find_evicted(key)) is None:
             return None
-        prefix = evicted.to(self._device, non_blocking=True)
+        try:
+            prefix = evicted.to(self._device, non_blocking=True)
+        except Exception as error:  # such as out of memory: it is computed again
+            log.warning("A prompt's keys and values could not be copied to the device: %s", error)
+            return None
         if prefix.nbytes <= self._on_device.limit:
             self._take_evicted(key)
             self._put_on_device(key, prefix)

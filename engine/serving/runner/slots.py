@@ -3,6 +3,7 @@
 For use by one thread.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine.errors import first_line
 from engine.models.frame_step import DecodeState
 from engine.models.kv_cache import ContiguousView, PackedView, UnpaddedRowsView
 from engine.models.prompt import Prompt
@@ -19,6 +21,8 @@ from engine.models.transfer import pinned, to_device
 from engine.serving.runner.graphs import GraphCapture
 from engine.serving.runner.prefill_graphs import PrefillGraphs
 from engine.serving.runner.prefix_cache import PrefixCache
+
+log = logging.getLogger(__name__)
 
 # Positions of a prefill chunk, and of one step over all prompts, on a CPU and on GPUs. Chunks end at multiples of it
 # and with the shared prefix; if `batch_invariant`, also before and after generated columns, regardless of what was
@@ -191,8 +195,16 @@ class SlotPool:
             held = self._prompts[chunk.slot]
             held.filled = chunk.end
             if chunk.length and chunk.end == held.prompt.shared:
-                self._prefixes.put(held.prompt.columns[:, : chunk.end], self.cache.copy_out(chunk.slot, chunk.end))
+                self._keep_prefix(chunk)
         return [chunk.slot for chunk in chunks if self.next_chunk(chunk.slot).length == 0]
+
+    def _keep_prefix(self, chunk: PrefillChunk) -> None:
+        """Cache the keys and values of the shared prefix that ends with this chunk."""
+        columns = self._prompts[chunk.slot].prompt.columns[:, : chunk.end]
+        try:
+            self._prefixes.put(columns, self.cache.copy_out(chunk.slot, chunk.end))
+        except Exception as error:  # such as out of memory: the prompt is complete all the same
+            log.warning("A prompt's keys and values could not be kept: %s", first_line(error))
 
     def _compute(self, chunks: Sequence[PrefillChunk]) -> None:
         """Compute chunks: by their graphs one after the other, or in one run side by side."""

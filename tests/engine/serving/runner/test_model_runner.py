@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -291,6 +292,21 @@ def test_cached_prefix_is_reused_with_equal_frames(short: DualAR) -> None:
         np.stack([run.step([2]).frames()[0] for _ in range(FRAMES)]), run_alone(short, other, 1)
     )
     assert begin(run, 2, prompt(short, voice + 40, 7, shared=voice), 1) == 0
+
+
+def test_voice_that_cannot_be_kept_is_spoken(
+    short: DualAR, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A GPU without free memory for a copy of its keys and values has computed them all the same."""
+    request_prompt = prompt(short, 300, 5, shared=290)
+    fresh, run = run_alone(short, request_prompt, 0), runner(short)
+    with monkeypatch.context() as patch:
+        patch.setattr(KVCache, "copy_out", Mock(side_effect=torch.OutOfMemoryError("no room")))
+        begin(run, 0, request_prompt, 0)
+    np.testing.assert_array_equal(np.stack([run.step([0]).frames()[0] for _ in range(FRAMES)]), fresh)
+    assert "no room" in caplog.text
+    assert begin(run, 4, request_prompt, 0) == 0
+    assert begin(run, 3, request_prompt, 0) == 290
 
 
 def test_voice_with_one_changed_value_is_not_reused(short: DualAR) -> None:

@@ -154,6 +154,28 @@ def test_failed_move_drops_the_prefix(monkeypatch: pytest.MonkeyPatch, caplog: p
     assert "no room" in caplog.text
 
 
+def test_prefix_for_which_the_device_has_no_room_stays_in_host_memory(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept, usual = two_tiers(), Tensor.to
+    kept.put(VOICES[0], values(0))
+    kept.put(VOICES[1], values(1))
+    until(lambda: not kept._moving)
+
+    def to(tensor: Tensor, place: Any, *given: Any, **named: Any) -> Tensor:
+        if place is kept._device:
+            raise torch.OutOfMemoryError("no room")
+        return usual(tensor, place, *given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tensor, "to", to)
+        assert kept.get(VOICES[0]) is None
+    assert "no room" in caplog.text
+    found = kept.get(VOICES[0])
+    assert found is not None
+    assert torch.equal(found, values(0))
+
+
 def test_moves_use_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch has 32 streams. A move on a stream that is being captured would become a part of the graph."""
 
