@@ -193,9 +193,16 @@ class ModelManager(EngineProxy):
 
     def forget(self, voice: Voice) -> None:
         """See `Engine.forget`. Does nothing while no engine is loaded."""
-        if self._engine is not None:
-            with suppress(EngineBusy, EngineClosed), self._used() as engine:
+        with self._changed:  # also while a switch waits, which may end without another model
+            engine = self._engine
+            if engine is None:
+                return
+            self._users += 1
+        try:
+            with suppress(EngineBusy, EngineClosed):
                 engine.forget(voice)
+        finally:
+            self._leave()
 
     def close(self) -> None:
         """End all running speech and free the model."""

@@ -152,6 +152,22 @@ def test_endless_take_prevents_a_switch(engines: ModelManager, factory: EngineFa
     assert list(engines.speak("Hello again."))
 
 
+def test_voice_deleted_while_a_switch_waits_is_forgotten(engines: ModelManager) -> None:
+    """The switch may end without another model, and the engine would keep the voice in its caches."""
+    engines._switch_timeout = 60
+    engine = engines._engine
+    assert isinstance(engine, FakeEngine)
+    speech = engines.speak("A long text. " * 5)
+    switching = threading.Thread(target=engines.switch, args=["large"])
+    switching.start()
+    until(lambda: engines.loading == ModelLoading("large", waits=True))
+    engines.forget(voice("Anna"))
+    assert engine.forgotten == ["Anna"]
+    speech.close()
+    switching.join()
+    assert engines.name == "large"
+
+
 def test_rejected_text_does_not_count_as_a_take(engines: ModelManager) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise InvalidOption("No.")
