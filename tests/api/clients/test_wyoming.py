@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
@@ -30,6 +31,8 @@ from wyoming.tts import (
 from api.assistants import wyoming
 from api.assistants.wyoming import WyomingHandler, check_address, create_server, serve
 from api.context import ApiContext
+from api.speech.delivery import open_stream
+from api.speech.stream import EncodedSpeech
 from app import main
 from engine.errors import InvalidOption
 from tests.api.conftest import LONG, TEXT, Server
@@ -174,6 +177,35 @@ def test_disconnected_client_frees_its_slot(server: Server) -> None:
         assert AudioStart.is_type((await client.next()).type)
         assert server.busy()
         await client.disconnect()
+        await asyncio.to_thread(until, lambda: not server.busy())
+
+    with_client(server, visit)
+
+
+def test_client_that_leaves_while_its_speech_is_begun_frees_its_slot(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handlers: list[WyomingHandler] = []
+    handle, begun = WyomingHandler.handle_event, asyncio.Event()
+
+    async def observed(handler: WyomingHandler, event: Event) -> bool:
+        handlers.append(handler)
+        return await handle(handler, event)
+
+    async def begin(*given: Any, **named: Any) -> EncodedSpeech:
+        stream = await open_stream(*given, **named)
+        while not handlers[0].reader._source.at_eof():  # type: ignore[attr-defined]
+            await asyncio.sleep(0)
+        begun.set()
+        return stream
+
+    monkeypatch.setattr(WyomingHandler, "handle_event", observed)
+    monkeypatch.setattr(wyoming, "open_stream", begin)
+
+    async def visit(client: Client) -> None:
+        await client.send(Synthesize(LONG, CLARA))
+        await client.disconnect()
+        await begun.wait()
         await asyncio.to_thread(until, lambda: not server.busy())
 
     with_client(server, visit)
