@@ -58,7 +58,8 @@ def repair(
 
     sound: the take's audio, FLAC. heard: the take's hearing. model: the loaded model; a take of another one is spoken
     again as a whole. speak: speaks a text like the take, with another seed; None ends the attempts, as does EngineBusy
-    once a passage has improved. Returns the repaired take and its hearing; None if no attempt is better.
+    once a passage has improved, and a passage of another model than the take. Returns the repaired take and its
+    hearing; None if no attempt is better.
     """
     samples, rate = _decoded(sound)
     whole = Passage(0, len(take.text), 0, len(samples))
@@ -75,7 +76,7 @@ def repair(
         if not wrong:
             break
         yield attempt
-        goes_on = _try(take.text, wrong, errors, better, speak, checker)
+        goes_on = _try(take.text, wrong, errors, better, speak, checker, None if passages == [whole] else take.model)
         if better and (attempt == MAX_ATTEMPTS or not goes_on or not any(errors.values())):
             made = better[whole] if passages == [whole] else _heard_joined(take, samples, rate, better, checker)
             if made[1].word_error < (best[1] if best else heard).word_error:
@@ -93,8 +94,12 @@ def _try(
     better: dict[Passage, tuple[NewTake, Hearing]],
     speak: SpeakAgain,
     checker: TakeChecker,
+    model: str | None,
 ) -> bool:
-    """Speak each wrong passage again and keep the better attempts. Returns whether to continue."""
+    """Speak each wrong passage again and keep the better attempts. Returns whether to continue.
+
+    model: the one that has to speak, because passages are joined; None for any. It may be switched at any time.
+    """
     for passage in wrong:
         passage_text = text[passage.start : passage.end]
         try:
@@ -103,7 +108,7 @@ def _try(
             if not better:
                 raise
             return False
-        if spoken is None:
+        if spoken is None or model not in (None, spoken.model):
             return False
         hearing = checker.check(passage_text, spoken.audio)
         if hearing.word_error < errors[passage]:

@@ -214,7 +214,7 @@ def test_sentence_wrong_only_in_context_is_tried_again() -> None:
 def test_stop_keeps_improvements_so_far() -> None:
     file = file_of(sound(200, 300, 600))
     voice = ToneVoice({"Two dogs slept there.": [350, 400], "Six.": [600]})
-    for stopped in (lambda: None, _busy):
+    for stopped in (lambda: None, _busy, _spoken_by_another_model):
         voice.tones = {"Two dogs slept there.": [400]}
         better, attempts = run_repair(
             take_of(file),
@@ -229,6 +229,13 @@ def test_stop_keeps_improvements_so_far() -> None:
 
 def _busy() -> None:
     raise EngineBusy("engine.full")
+
+
+def _spoken_by_another_model() -> NewTake:
+    """Its voice and its sampling rate may differ."""
+    spoken = ToneVoice({"Six.": [500]})("Six.")
+    assert spoken is not None
+    return replace(spoken, model="another")
 
 
 @pytest.mark.parametrize(
