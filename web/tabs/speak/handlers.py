@@ -30,7 +30,7 @@ import gradio as gr
 from pydantic import Field
 
 from engine.engine import MAX_SEED, SpeakOptions
-from engine.errors import InvalidInput, InvalidOption, InvalidText, RepriseError, VoiceNotFound
+from engine.errors import EngineBusy, InvalidInput, InvalidOption, InvalidText, RepriseError, VoiceNotFound
 from engine.text import MAX_PAUSE, speaking_time
 from engine.text.ssml import plain_text
 from storage.repositories.takes import MAX_TEXT
@@ -236,9 +236,12 @@ class SpeakHandlers:
             with context.budgets.reserve_take(owner, speaking_time(asked.text), texts) as reservation:
                 with context.running.register(ticket, session) as running:
                     take_id = new_id()
-                    yield self._start_message(take_id, asked, texts)
+                    start = self._start_message(take_id, asked, texts)
+                    yield start
                     take = context.take_starter.begin(asked, owner=owner.key)
                     with closing(take.speech) as speech:
+                        if speech.sample_rate != start["rate"]:  # the model was switched since
+                            raise EngineBusy("engine.model_loading")
                         context.running.attach(ticket, speech)
                         pending = PendingTake(take_id, deletion_token, owner, take, running)
                         try:

@@ -110,6 +110,19 @@ def test_engine_receives_text_voice_and_settings(
     assert (options.seed, options.temperature, options.top_p, options.top_k) == (42, 1.0, 0.5, 7)
 
 
+def test_take_is_not_played_at_the_rate_of_the_model_before(
+    speaking: SpeakHandlers, context: WebContext, engine: FakeEngine, anna: str
+) -> None:
+    """A switch of models may end while a take begins."""
+    sent = messages(speaking, "Hello.", anna)
+    assert next(sent)["rate"] == 22_050
+    engine.sample_rate = 44_100
+    (end,) = sent
+    assert (end["kind"], end["problem"], end["take"]) == ("end", True, None)
+    assert "Another model is being loaded" in end["status"]
+    assert engine.speeches[0].closed
+
+
 def test_paragraph_pause_applies_to_repeated_takes(
     speaking: SpeakHandlers, context: WebContext, engine: FakeEngine, anna: str
 ) -> None:
