@@ -66,8 +66,6 @@ class SpeechPipeline:
         """Drop what the caches hold of a voice's prompts."""
         for prefix in self.prompts.prefixes(voice):
             self.loop.forget(prefix)
-            if prefix.codec_context is not None:
-                self.codec_worker.forget(prefix.codec_context.numpy())
 
 
 class PauseSamples:

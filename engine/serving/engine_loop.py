@@ -107,7 +107,8 @@ class EngineLoop:
         self._inbox.wake()
 
     def forget(self, prefix: Prompt) -> None:
-        """Drop the cached keys and values of prompts that begin with `prefix`, before the next frame.
+        """Drop the cached keys and values of prompts that begin with `prefix`, and its codec context, before the next
+        frame.
 
         Open requests may continue to use them; what they cache is dropped when they have left.
         """
@@ -186,6 +187,8 @@ class EngineLoop:
                 self._runner.forget(prefix, free)
             except Exception as error:  # ends no request, as the prefix is not reused
                 self._fail([], error)
+            if prefix.codec_context is not None:
+                self._codec_worker.forget(prefix.codec_context.numpy())
 
     def _wait(self) -> list[Turn]:
         while self._inbox.empty and self._runner.capture_next():

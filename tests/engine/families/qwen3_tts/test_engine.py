@@ -17,6 +17,7 @@ from engine.errors import (
     UnknownFamily,
     UnusableReference,
 )
+from engine.families.qwen3_tts.prompt import _CODEC_CONTEXT
 from engine.families.qwen3_tts.release import Qwen3TTSRelease, TalkerModel, text_on_host
 from engine.serving.device import choose_device
 from engine.serving.memory import held_bytes
@@ -25,6 +26,7 @@ from engine.voice import Reference
 from storage.storage import Storage
 from tests.engine.families.qwen3_tts.conftest import CPU, as_kind, as_narrow
 from tests.paths import CLIP, MINIATURE, QWEN, SPEECH
+from tests.support.waiting import until
 
 WORDS = "The words of the clip."
 TEXT = "The quick brown fox says yes."
@@ -155,6 +157,20 @@ def test_turns_of_a_dialogue_sound_like_single_ones(engine: Engine, voice: Voice
     first, second = (assemble(engine.speak(*turn, greedy)) for turn in (("A fox.", voice), ("A dog.", other)))
     assert is_same_take(dialogue[: len(first)], first)
     assert is_same_take(dialogue[-len(second) :], second)
+
+
+def test_clip_of_a_voice_that_is_deleted_during_its_dialogue_leaves_the_codec(engine: Engine, voice: Voice) -> None:
+    """The codec decodes it again before the next turn of its speaker."""
+    other = engine.encode_voice("Gb", [(SPEECH / "espeak_en_gb.flac", WORDS)]).voice
+    loop, contexts = engine._pipeline.loop, engine._pipeline.codec_worker._contexts
+    key = other.references[0].codes[:, -_CODEC_CONTEXT:].astype(np.int64).tobytes()
+    speech = engine.speak("<|speaker:1|>A fox.<|speaker:0|>A dog.<|speaker:1|>A cat.", [voice, other], SpeakOptions(0))
+    next(speech)
+    assert key in contexts
+    engine.forget(other)
+    until(lambda: loop._to_forget.empty() and key not in contexts)
+    assert list(speech)
+    until(lambda: not loop._forgetting and key not in contexts)
 
 
 def test_continued_dialogue_sounds_as_if_it_had_not_been_interrupted(engine: Engine, voice: Voice) -> None:
