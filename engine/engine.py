@@ -181,7 +181,11 @@ class Engine:
         self._starting = threading.Lock()
         if plan is not None:
             self._start(plan, device, report)
-        report("Ready", 1.0)
+        try:
+            report("Ready", 1.0)
+        except BaseException:  # the caller's: nobody else could close the engine
+            self.close()
+            raise
 
     @without_torch_modes
     def start(self) -> None:

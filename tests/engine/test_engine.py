@@ -36,7 +36,7 @@ from engine.models.prompt import Prompt
 from engine.outputs import AudioChunk
 from engine.release.profile import Profile
 from engine.request import Speech
-from engine.serving import loading
+from engine.serving import engine_loop, loading
 from engine.serving.batch_decoder import BatchDecoder
 from engine.serving.codec_worker import CodecWorker
 from engine.serving.pacing import CHUNK_FRAMES
@@ -653,6 +653,20 @@ def test_engine_closes_itself_as_a_context_manager() -> None:
     assert isinstance(engine.failure, EngineClosed)
     with pytest.raises(EngineClosed), engine:
         pass
+
+
+@pytest.mark.usefixtures("shared_weights")
+def test_engine_is_closed_if_its_progress_cannot_be_reported() -> None:
+    """The caller has no engine to close, and its threads would keep the model."""
+    before = set(engine_loop._running)
+
+    def progress(stage: str, _done: float) -> None:
+        if stage == "Ready":
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        Engine.load(MINIATURE, "cpu", graphs="off", slots=1, progress=progress)
+    assert engine_loop._running == before
 
 
 @pytest.mark.usefixtures("shared_weights")
