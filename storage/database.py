@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy import URL, Engine, ExceptionContext, create_engine, event, func, make_url, select
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -23,6 +24,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from engine.errors import DatabaseUnavailable, DiskFull
 from storage import durable_files, migrations
@@ -325,6 +327,7 @@ def _open_postgresql(url: URL) -> Engine:
         engine = create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=settings)
     except ModuleNotFoundError as error:
         raise DatabaseUnavailable("database.no_driver") from error
+    event.listen(engine, "connect", _use_utc)
     event.listen(engine, "handle_error", _replace_connections_to_a_standby)
     with engine.begin() as connection:
         encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
@@ -333,6 +336,14 @@ def _open_postgresql(url: URL) -> Engine:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
         migrations.upgrade(connection)
     return engine
+
+
+def _use_utc(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+    """Let the server send times in UTC. In its own zone, the first and the last of all times, which the consent of an
+    imported voice may have, are outside of the years that Python knows.
+    """
+    connection.cursor().execute("SET TIME ZONE 'UTC'")
+    connection.commit()
 
 
 def _replace_connections_to_a_standby(error: ExceptionContext) -> None:

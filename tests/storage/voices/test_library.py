@@ -278,6 +278,18 @@ def test_damaged_file_is_not_imported(library: VoiceLibrary, data: bytes) -> Non
     assert library.list() == []
 
 
+@pytest.mark.parametrize(
+    ("zone", "when"), [("Europe/Berlin", datetime.max), ("America/New_York", datetime.min)], ids=["last", "first"]
+)
+def test_consent_of_any_time_is_read_in_any_zone(postgresql: str, zone: str, when: datetime) -> None:
+    """In the server's zone these times are outside of the years of Python."""
+    consent = replace(CONSENT, when=when.replace(tzinfo=UTC))
+    with open_voices(f"{postgresql}&options=-c%20timezone%3D{zone}") as library:
+        record = library.import_voice(replace(voice(), consent=consent).to_bytes())
+        assert library.list() == [record]
+        assert record.consent == consent
+
+
 def test_codes_of_the_same_codec_are_not_reencoded(library: VoiceLibrary) -> None:
     record = library.add(voice())
     assert library.ready(record.id, "codec-a", not_reencoded) == voice()
