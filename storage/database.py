@@ -224,7 +224,7 @@ class Database:
         if self._objects is None:
             return
         with contextlib.suppress(DatabaseUnavailable):
-            with self.read() as session:
+            with self.write() as session:
                 names = stored_objects.unused(session=session, before=utc_now() - WRITING)
             random.shuffle(names)  # those that cannot be deleted must not always come first
             self._discard(self._objects, names)

@@ -436,7 +436,7 @@ class StoredObjectRow(Base):
     name: Mapped[str] = mapped_column(String(32), primary_key=True)
     size: Mapped[int]  # bytes
     created: Mapped[datetime] = mapped_column(UtcDateTime)
-    kept: Mapped[bool]  # whether a row has referred to it; False while it is being written
+    kept: Mapped[bool]  # False while it is being written; then a row refers to it, or it is to be deleted
 
 
 class FavouriteRow(Base):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from sqlalchemy import delete, exists, or_, select, update
+from sqlalchemy import delete, exists, select, update
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from engine.errors import DatabaseUnavailable
@@ -36,7 +36,7 @@ def keep(*, session: Session, sounds: Iterable[StoredSound]) -> None:
     """
     for sound in sounds:
         if sound.object is not None:
-            kept = update(StoredObjectRow).where(StoredObjectRow.name == sound.object)
+            kept = update(StoredObjectRow).where(StoredObjectRow.name == sound.object, ~StoredObjectRow.kept)
             if not changed_rows(session, kept.values(kept=True, size=sound.size)):
                 detail = f"The object {sound.object} was deleted before it was referred to."
                 raise DatabaseUnavailable("database.store_failed", detail=detail)
@@ -50,8 +50,12 @@ def never_kept(*, session: Session, names: Sequence[str]) -> list[str]:
 
 
 def unused(*, session: Session, before: datetime) -> list[str]:
-    """Return the objects that no row refers to. Objects never kept count only if noted before `before`."""
-    query = select(StoredObjectRow.name).where(or_(StoredObjectRow.kept, StoredObjectRow.created < before))
+    """Return the objects that no row refers to, and none will. Objects never kept count only if noted before `before`;
+    they are marked, so that `keep` refuses them.
+    """
+    given_up = update(StoredObjectRow).where(~StoredObjectRow.kept, StoredObjectRow.created < before)
+    changed_rows(session, given_up.values(kept=True))
+    query = select(StoredObjectRow.name).where(StoredObjectRow.kept)
     return list(session.scalars(query.where(*(~exists().where(each == StoredObjectRow.name) for each in REFERRING))))
 
 

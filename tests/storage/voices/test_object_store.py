@@ -230,6 +230,27 @@ def test_sound_that_was_taken_for_unused_is_not_stored(
     assert objects(str(place)) == []
 
 
+def test_sound_is_not_stored_while_its_object_is_deleted_as_unused(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a sleep of more than an hour, if the row is stored between the search for unused objects and the end."""
+    place = tmp_path / "sounds"
+    delete_all = ObjectStore.delete_all
+    with closing(Database.open(url, busy_timeout=1.0, audio_store=place)) as database:
+
+        def delete_late(store: ObjectStore, names: Sequence[str]) -> list[str]:
+            with pytest.raises(DatabaseUnavailable, match="store of sounds"), database.write() as session:
+                stored_objects.keep(session=session, sounds=[sound])
+            return delete_all(store, names)
+
+        monkeypatch.setattr("storage.database.WRITING", timedelta(0))
+        monkeypatch.setattr(ObjectStore, "delete_all", delete_late)
+        with database.storing([FLAC]) as (sound,):
+            database.maintain()
+    assert objects(str(place)) == []
+    assert count_rows(url, "stored_objects") == 0
+
+
 def note_unused(database: Database, names: Sequence[str]) -> None:
     with database.write() as session:
         stored_objects.note(session=session, names=names, now=datetime.now(UTC) - timedelta(hours=2))
