@@ -29,6 +29,7 @@ _ZIP64_LOCATOR = b"PK\x06\x07"
 _LOCATOR_BYTES = 20
 _LOCAL_HEADER_BYTES = 30
 _BLOCK = 1 << 16  # bytes unpacked at a time
+_FIRST_TIME, _LAST_TIME = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)  # of an entry; a clock may be wrong
 # The exceptions that `zipfile` raises for damaged archives.
 _DAMAGES = (
     BadZipFile,
@@ -155,7 +156,8 @@ def write_voice_archive(file: BinaryIO, library: VoiceLibrary, voices: Sequence[
             except RepriseError as error:
                 left_out.append(f"{voice.name}: {error}")
                 continue
-            archive.writestr(ZipInfo(_unique_name(voice.name, names), voice.updated.timetuple()[:6]), data)
+            changed = min(max(_FIRST_TIME, voice.updated.timetuple()[:6]), _LAST_TIME)
+            archive.writestr(ZipInfo(_unique_name(voice.name, names), changed), data)
         if left_out:
             archive.writestr(LEFT_OUT, "\n".join(left_out))
 

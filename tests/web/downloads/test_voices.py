@@ -1,6 +1,7 @@
 """Export of an owner's voices as one archive that can be imported again."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -10,7 +11,7 @@ from engine.errors import InvalidCodes, VoiceNotFound
 from engine.voice import Voice
 from storage import VoiceLibrary
 from storage.repositories.voices.shared_voices import SampleVoice
-from studio.voices.voice_archive import LEFT_OUT
+from studio.voices.voice_archive import LEFT_OUT, write_voice_archive
 from tests.support.archives import read_archive
 from tests.support.fake_engine import voice
 from web.downloads.links import DownloadStream
@@ -40,6 +41,18 @@ def test_archive_round_trips_all_voices(library: VoiceLibrary, path: Path) -> No
     assert not any(set("/\\:") & set(name) for name in files)
     back = [Voice.from_bytes(inner).name for _, inner in read_archive(path, data)]
     assert sorted(back) == sorted(names)
+
+
+@pytest.mark.parametrize(("saved", "stored"), [(1970, 1980), (2026, 2026), (2108, 2107)])
+def test_voices_saved_while_the_clock_was_wrong_are_archived(library: VoiceLibrary, saved: int, stored: int) -> None:
+    """A machine without a battery for its clock begins in 1970; a .zip has times from 1980 to 2107."""
+    record = library.add(voice("Anna", 0.2))
+    file = io.BytesIO()
+    write_voice_archive(file, library, [replace(record, updated=record.updated.replace(year=saved))])
+    with ZipFile(file) as packed:
+        (entry,) = packed.infolist()
+    assert entry.date_time[0] == stored
+    assert Voice.from_bytes(ZipFile(file).read(entry)).name == "Anna"
 
 
 def test_archive_without_own_voices_is_refused(library: VoiceLibrary) -> None:
