@@ -112,10 +112,10 @@ def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def _check_tag(tag: str) -> None:
-    if len(tag) > MAX_TAG:
-        raise InvalidInput("voices.long_tag", most=MAX_TAG, start=tag[:MAX_TAG], count=len(tag))
     if "," in tag or {unicodedata.category(character) for character in tag} & {"Cc", "Cs"}:
         raise InvalidInput("voices.odd_tag")
+    if len(tag) > MAX_TAG:
+        raise InvalidInput("voices.long_tag", most=MAX_TAG, start=tag[:MAX_TAG], count=len(tag))
 
 
 def check_text(value: str, field: str, limit: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, case, delete, or_, select, update
+from sqlalchemy import BigInteger, ColumnElement, case, cast, delete, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -127,7 +127,8 @@ def spend(*, session: Session, key_id: str, characters: int, now: datetime) -> b
     if row is None or row.quota is None or row.quota_seconds is None:
         return row is not None
     period = _period(now, row.quota_seconds)
-    before = case((ApiKeyRow.period == period, ApiKeyRow.used), else_=max(0, -characters))
+    # Of the type of `used`, the sum could be out of range in PostgreSQL.
+    before = cast(case((ApiKeyRow.period == period, ApiKeyRow.used), else_=max(0, -characters)), BigInteger)
     allowed = update(ApiKeyRow).where(ApiKeyRow.id == key_id, before + characters <= ApiKeyRow.quota)
     return changed_rows(session, allowed.values(used=before + characters, period=period)) > 0
 

@@ -523,6 +523,7 @@ def test_tags_are_cleaned_and_deduplicated(tags: Any, cleaned: tuple[str, ...]) 
         (["a,b"], "commas"),
         (["nul\0"], "control"),
         (["\ud800"], "control"),
+        (["\ud800" * 41], "control"),  # half a character cannot be shown in a message either
     ],
 )
 def test_invalid_tags_are_rejected(tags: Any, sentence: str) -> None:

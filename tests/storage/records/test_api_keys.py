@@ -91,6 +91,13 @@ def test_quota_resets_after_its_period(storage: Storage, clock: Clock) -> None:
     assert not storage.keys.spend(record.id, 1)
 
 
+def test_largest_quota_is_not_exceeded(storage: Storage) -> None:
+    record, _ = storage.keys.create(NewKey("Home", "local", quota=Allowance(2**31 - 1, 3600)))
+    assert storage.keys.spend(record.id, 2**31 - 2)
+    assert not storage.keys.spend(record.id, 2)
+    assert storage.keys.spend(record.id, 1)
+
+
 def test_concurrent_spending_never_exceeds_the_quota(storage: Storage) -> None:
     record, _ = storage.keys.create(NewKey("Home", "local", quota=Allowance(30, 3600)))
     with ThreadPoolExecutor(4) as pool:
