@@ -7,11 +7,15 @@ the local disk, and its latest state is saved as one file in the folder.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
 import logging
 import os
+import shutil
 import sqlite3
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from engine.errors import DatabaseUnavailable
@@ -27,12 +31,16 @@ PROBE = "writable"  # name of a file that is written to find out whether the fol
 
 
 class LibrarySnapshots:
-    """The snapshots of one database file, written by one process. Only the latest is kept, so that deleted data is gone
-    with the next one. Snapshots of another library are never replaced: they may be all that is left of it."""
+    """The snapshots of one database file. Only the latest is kept, so that deleted data is gone with the next one.
+
+    Snapshots of another library are never replaced: they may be all that is left of it. Several processes of one
+    library take turns.
+    """
 
     def __init__(self, database: str | Path, folder: str | Path) -> None:
         """folder: created if it is missing."""
-        self._database, self._folder = map(durable_files.expanded, (database, folder))
+        self._database = durable_files.expanded(database).resolve()  # SQLite's logs are beside what a link refers to
+        self._folder = durable_files.expanded(folder)
         self._state: tuple[int, ...] | None = None  # of the files when the last snapshot was taken
         self._last: Path | None = None  # the last snapshot taken
 
@@ -42,21 +50,24 @@ class LibrarySnapshots:
         Damaged snapshots are skipped. Raises DatabaseUnavailable if all are damaged: an empty library would replace
         them at the next save.
         """
-        if self._has_library():
+        found = [] if self._has_library() else self._found()
+        if not found:
             return False
-        found = self._found()
-        for path in reversed(found):
-            if self._put_back(path):
-                return True
-        if found:
-            raise DatabaseUnavailable("database.damaged", detail=f"No snapshot in {self._folder} can be read.")
-        return False
+        self._database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._turn():
+            if self._has_library():  # another process was first
+                return False
+            if not any(map(self._put_back, reversed(found))):
+                raise DatabaseUnavailable("database.damaged", detail=f"No snapshot in {self._folder} can be read.")
+        return True
 
     def check(self) -> None:
         """Raise DatabaseUnavailable if the folder cannot be written, or has a snapshot of another library."""
         try:
-            durable_files.write(self._folder / PROBE, b"")  # as a snapshot is written: buckets lack other operations
-            durable_files.delete(self._folder / PROBE)
+            with self._turn():
+                # As a snapshot is written: buckets lack other operations.
+                durable_files.write(self._folder / PROBE, b"")
+                durable_files.delete(self._folder / PROBE)
         except OSError as error:
             raise self._not_saved(error) from error
         if self._of_another_library(self._found()):
@@ -70,6 +81,14 @@ class LibrarySnapshots:
         state = tuple(value for status in self._files() for value in (status.st_mtime_ns, status.st_size))
         if not state or state == self._state:
             return False
+        with self._turn():
+            if not self._replace():
+                return False
+        self._state = state
+        return True
+
+    def _replace(self) -> bool:
+        """Replace the snapshot, unless it is another library's; return whether that was done."""
         try:
             durable_files.make_folder(self._folder)
             before = self._found()
@@ -79,8 +98,8 @@ class LibrarySnapshots:
             # Of a process that ended while copying.
             for leftover in self._folder.glob(f"{PREFIX}*{durable_files.UNFINISHED}"):
                 leftover.unlink(missing_ok=True)
-            with tempfile.TemporaryDirectory() as local:
-                copy = Path(local, "copy")
+            with self._scratch() as local:
+                copy = local / "copy"
                 back_up(self._database, copy)
                 # A bucket has no atomic rename; a snapshot that is not whole is skipped by `restore`.
                 self._last = self._folder / f"{PREFIX}{time.time_ns():020d}{SUFFIX}"
@@ -91,8 +110,27 @@ class LibrarySnapshots:
             raise self._not_saved(error) from error
         except sqlite3.Error as error:
             raise unavailable(error, str(self._database)) from error
-        self._state = state
         return True
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait for other processes that restore or save snapshots of this library, and exclude them in the block."""
+        folder = os.open(self._database.parent, os.O_RDONLY)
+        try:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
+    @contextlib.contextmanager
+    def _scratch(self) -> Iterator[Path]:
+        """Create a private folder for the block. Those of killed processes, with data deleted since, are deleted."""
+        prefix = f"reprise-snapshot-{hashlib.sha256(os.fsencode(self._database)).hexdigest()[:16]}-"
+        for leftover in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=prefix) as folder:
+            yield Path(folder)
 
     def _has_library(self) -> bool:
         """Whether there is a database. An empty file without a log is none: its process ended before it created it."""
@@ -123,7 +161,6 @@ class LibrarySnapshots:
         return found
 
     def _put_back(self, snapshot: Path) -> bool:
-        self._database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         local = self._database.with_name(self._database.name + ".new")
         try:
             durable_files.copy(snapshot, local)

@@ -1,12 +1,15 @@
 """Library snapshots, for machines that lose their disk."""
 
+import fcntl
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from engine.errors import DatabaseUnavailable
-from storage import Storage
+from storage import Storage, durable_files
 from storage.sqlite.connection import LOG_FILES, PAGE_SIZE
 from storage.sqlite.snapshots import LibrarySnapshots
 from tests.storage.making import voice
@@ -164,6 +167,106 @@ def test_snapshot_of_another_library_is_kept(tmp_path: Path, bucket: Path, caplo
     later = LibrarySnapshots(path, bucket)
     assert later.restore()
     later.check()
+
+
+def test_processes_of_a_library_take_turns(tmp_path: Path, bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[bool] = []
+    flock, copy, write = fcntl.flock, durable_files.copy, durable_files.write
+
+    def note_turn() -> None:
+        """Note whether another process would have to wait."""
+        folder = os.open(tmp_path, os.O_RDONLY)
+        try:
+            flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            turns.append(True)
+        else:
+            turns.append(False)
+        finally:
+            os.close(folder)
+
+    def copy_in_turn(source: Path, path: Path) -> None:
+        note_turn()
+        copy(source, path)
+
+    def write_in_turn(path: Path, data: bytes) -> None:
+        note_turn()
+        write(path, data)
+
+    monkeypatch.setattr(durable_files, "copy", copy_in_turn)
+    monkeypatch.setattr(durable_files, "write", write_in_turn)
+    with Storage.open(tmp_path / "voices.db"):
+        snapshots = LibrarySnapshots(tmp_path / "voices.db", bucket)
+        snapshots.check()
+        assert snapshots.save()
+    assert LibrarySnapshots(tmp_path / "restored.db", bucket).restore()
+    assert turns == [True] * 3
+
+
+def test_library_is_restored_by_one_process(tmp_path: Path, bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "one" / "voices.db", tmp_path / "two" / "voices.db"
+    with Storage.open(first) as storage:
+        saved = storage.voices.add(voice())
+        LibrarySnapshots(first, bucket).save()
+    flock = fcntl.flock
+
+    def be_second(folder: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        assert LibrarySnapshots(second, bucket).restore()
+        with Storage.open(second) as storage:
+            storage.voices.rename(saved.id, "Bea")
+        flock(folder, operation)
+
+    monkeypatch.setattr(fcntl, "flock", be_second)
+    assert not LibrarySnapshots(second, bucket).restore()
+    with Storage.open(second) as storage:
+        assert storage.voices.get(saved.id).name == "Bea"
+
+
+def test_copies_of_killed_processes_are_deleted(tmp_path: Path, bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a snapshot is saved, a folder for temporary files has a copy of the library, with what is deleted later."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    path = tmp_path / "voices.db"
+    left: list[Path] = []
+    copy = durable_files.copy
+
+    def copy_and_keep(source: Path, target: Path) -> None:
+        copy(source, target)
+        left.append(source.parent.with_name(source.parent.name + "-left"))
+        shutil.copytree(source.parent, left[0])  # as a process that is killed now leaves it
+
+    with Storage.open(path) as storage:
+        storage.voices.add(voice())
+        with monkeypatch.context() as killed:
+            killed.setattr(durable_files, "copy", copy_and_keep)
+            LibrarySnapshots(path, bucket).save()
+        assert list(folder.iterdir()) == left
+        other = tmp_path / "other.db"
+        with Storage.open(other):
+            LibrarySnapshots(other, tmp_path / "others").save()
+        assert list(folder.iterdir()) == left, "perhaps of a running process"
+        LibrarySnapshots(path, bucket).save()
+    assert list(folder.iterdir()) == []
+
+
+def test_library_behind_a_link_is_saved_and_restored(tmp_path: Path, bucket: Path) -> None:
+    """SQLite's log, which has the latest changes, is beside the file."""
+    disk, link = tmp_path / "disk", tmp_path / "voices.db"
+    disk.mkdir()
+    link.symlink_to(disk / "library.db")
+    Storage.open(disk / "library.db").close()
+    with Storage.open(link) as storage:
+        snapshots = LibrarySnapshots(link, bucket)
+        assert snapshots.save()
+        saved = storage.voices.add(voice())
+        assert snapshots.save()
+    shutil.rmtree(disk)
+    assert LibrarySnapshots(link, bucket).restore()
+    with Storage.open(link) as storage:
+        assert storage.voices.get(saved.id).name == saved.name
+    assert link.is_symlink()
 
 
 def test_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
