@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 from engine.errors import InvalidInput
 from engine.voice import check_text
 from storage.database import Database
-from storage.repositories import owner_deletions, owner_settings, takes
+from storage.repositories import expiry_times, owner_deletions, owner_settings, takes
 from storage.repositories.owner_settings import OwnerSettings
 from storage.repositories.takes import HistoryPage, NewTake, SpokenVoice, TakeRecord
 from storage.validation import LOCAL, MAX_SEARCH, Clock, checked_owner, is_id, utc_now
@@ -105,13 +105,14 @@ class History:
     def expire(self) -> int:
         """Delete takes older than their owner's retention, for all owners; return their number. Call it daily.
 
-        Starred takes stay. Takes of scripts leave the history and stay with their scripts.
+        Starred takes stay. Takes of scripts leave the history and stay with their scripts. If the last call was days
+        ago, this one deletes what was old then: the clock may be wrong, and be corrected before the next call.
         """
-        now = self._clock()
 
         def expire(session: Session) -> int:
-            owner_deletions.expire(session=session, now=now)
-            return takes.expire(session=session, now=now)
+            trusted = expiry_times.next_time(session=session, now=self._clock())
+            owner_deletions.expire(session=session, now=trusted)
+            return takes.expire(session=session, now=trusted)
 
         return self._database.delete(expire)
 

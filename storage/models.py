@@ -24,7 +24,7 @@ voice_consents     recorded consents of speakers, by owner
 consent_recordings the sound of a consent, separate so that lists do not read it
 stored_objects     sounds in a store outside the database (storage/object_store.py)
 server_secrets     signing keys of the server (storage/repositories/secrets.py)
-server_settings    settings of the server that are changed on its page
+server_settings    settings of the server that are changed on its page, and the last expiry of takes
 erasures           the numbers of requested and finished erasures of deleted data in the file
 
 A SQLite row starts in a B-tree page of its table, with at most a page of data, and continues in its own overflow pages.
@@ -472,7 +472,7 @@ class PronunciationRow(Base):
 
 
 class ServerSettingRow(Base):
-    """A setting of the server that is changed on its page."""
+    """A setting of the server that is changed on its page, or the time of the last expiry of takes."""
 
     __tablename__ = "server_settings"
 

@@ -30,6 +30,15 @@ def add(storage: Storage, text: str = "Hello.", *, owner: str = "local", **how: 
     return made
 
 
+def expire_daily(storage: Storage, clock: Clock, *, days: int) -> int:
+    """Let days pass; return the number of takes that have expired."""
+    expired = 0
+    for _ in range(days):
+        clock.pass_time(days=1)
+        expired += storage.history.expire()
+    return expired
+
+
 def texts(storage: Storage, **which: object) -> list[str]:
     return [record.text for record in storage.history.page(**which).records]  # type: ignore[arg-type]
 
@@ -198,15 +207,42 @@ def test_expire_deletes_old_takes_but_not_starred_ones(storage: Storage, clock: 
     clock.pass_time(seconds=1)
     assert storage.history.expire() == 1
     assert texts(storage, owner="hasty") == []
-    clock.pass_time(days=15)
+    expire_daily(storage, clock, days=15)
     add(storage, "New.")
-    clock.pass_time(days=15)
-    assert storage.history.expire() == 1
+    assert expire_daily(storage, clock, days=15) == 1
     assert texts(storage) == ["New.", "Starred."]
     assert texts(storage, owner="patient") == ["Kept longer."]
-    clock.pass_time(days=31)
-    assert storage.history.expire() == 2
+    assert expire_daily(storage, clock, days=31) == 2
     assert texts(storage) == ["Starred."]
+
+
+def test_clock_that_is_wrong_once_deletes_nothing(storage: Storage, clock: Clock) -> None:
+    """It cannot be told from the start of a server that was off for long, which deletes later."""
+    add(storage, "Old.")
+    expire_daily(storage, clock, days=20)
+    add(storage, "New.")
+    right = clock.now
+    clock.pass_time(days=9 * 365)
+    assert storage.history.expire() == 0
+    clock.now = right
+    assert storage.history.expire() == 0
+    clock.pass_time(days=-1)
+    assert storage.history.expire() == 0
+    assert texts(storage) == ["New.", "Old."]
+    clock.now = right
+    clock.pass_time(days=11)
+    assert storage.history.expire() == 0, "as after a holiday"
+    clock.pass_time(seconds=1)
+    assert storage.history.expire() == 1
+    assert texts(storage) == ["New."]
+    clock.pass_time(days=60)
+    assert storage.history.expire() == 0
+    clock.pass_time(days=60)
+    assert storage.history.expire() == 1, "also if a server always runs for less than a day"
+    for value in ("x", "2026-11-21T08:00:00"):  # without a zone
+        storage.settings.put("last_expiry", value)
+        with pytest.raises(DatabaseUnavailable, match="damaged"):
+            storage.history.expire()
 
 
 @pytest.mark.parametrize("days", [0, -1, 3651])
@@ -428,6 +464,7 @@ def test_expire_uses_only_the_given_clock(sqlite: str) -> None:
         assert made.created == clock()
         assert storage.history.expire() == 0
         clock.now += timedelta(days=31)
+        assert storage.history.expire() == 0
         assert storage.history.expire() == 1
     with closing(sqlite3.connect(sqlite.removeprefix("sqlite:///"))) as connection:
         assert connection.execute("SELECT count(*) FROM generation_audio").fetchone() == (0,)
