@@ -16,7 +16,19 @@ from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.support.waiting import until
 from tests.web.page.forwarder import Forwarder
-from tests.web.visiting import TIMEOUT, hold_response, open_tab, pick, picker, player, speak, upload, visit, wait_for
+from tests.web.visiting import (
+    TIMEOUT,
+    hold_response,
+    open_settings,
+    open_tab,
+    pick,
+    picker,
+    player,
+    speak,
+    upload,
+    visit,
+    wait_for,
+)
 
 Serve = Callable[..., str]
 pytestmark = pytest.mark.slow
@@ -81,6 +93,24 @@ def test_late_responses_replace_nothing_newer(
         asked, speaker, _ = engine.asked[1]
         assert speaker is not None
         assert (asked, speaker.name) == ("In whose voice?", "Adam")
+
+        # Settings that are entered before the answer to Reset.
+        open_settings(page)
+        temperature, seed = page.locator("#rp-temperature input[type=number]"), page.locator("#rp-seed input")
+        usual = temperature.input_value()
+        temperature.fill("1.2")
+        with hold_response(page, '"data":["",', page.locator("#rp-reset").click):
+            seed.fill("7")
+        expect(temperature).to_have_value(usual)
+        expect(seed).to_have_value("7")
+
+        # The page's contents are requested again although an earlier request hangs.
+        back = "document.dispatchEvent(new CustomEvent('reprise:back', { detail: { anew: false } }))"
+        with (
+            hold_response(page, '"owner"', lambda: page.evaluate(back)),
+            page.expect_response(lambda answer: "/run/" in answer.url and '"owner"' in answer.text()),
+        ):
+            page.evaluate(back)
 
         # The History shows the latest search.
         open_tab(page, "History")

@@ -4,6 +4,7 @@
 // Marks in the scripts of events (web/ui/events.py). LATEST: if the event is sent again, its earlier answers are dropped whole.
 const SHOWS = "only the latest answer counts";
 const LATEST = "only the latest press counts";
+const FIELDS = ["textbox", "slider"]; // types of the components into which the user enters text or numbers
 export const UNCHANGED = { __type__: "update" }; // Gradio leaves the component as it is
 
 const isUpdate = (value) => value?.__type__ === "update";
@@ -33,6 +34,15 @@ export class LatestAnswers {
     this.choices.set(component, ++this.count);
   }
 
+  // Counts each entry into a field as a choice. Gradio's own event leaves out what is pasted, dictated or composed by an
+  // input method. components: from Gradio's configuration, { id, type, props }.
+  noteEntries(components, page = document) {
+    const inputs = components.filter(({ type }) => FIELDS.includes(type));
+    const fields = new Map(inputs.map(({ id, props }) => [props.elem_id, id]));
+    const fieldOf = (target) => fields.get(target.closest('[id^="rp-"]')?.id);
+    page.addEventListener("input", ({ target }) => this.chose(fieldOf(target)), { capture: true });
+  }
+
   // Called when no answer will come: answers to earlier requests count again.
   failed({ id, number, outputs }) {
     if (this.sent.get(id) === number) this.sent.delete(id);
@@ -51,7 +61,7 @@ export class LatestAnswers {
     if (!request.shows && !isUnchanged(value)) this.note(request, component);
     if (!(this.choices.get(component) > request.number)) return value;
     if (!isUpdate(value)) return UNCHANGED;
-    const { value: _late, ...others } = value;
+    const { value: _late, selected: _tab, ...others } = value;
     return others;
   }
 

@@ -10,7 +10,8 @@ import { Transport } from "./transport.js";
 const TIMEOUT = 5_000; // ms for an answer
 const RELOADED = 30_000; // ms after a reload in which another one is of no use
 
-export const answers = new LatestAnswers(window.gradio_config?.dependencies ?? []);
+const { dependencies = [], components = [] } = window.gradio_config ?? {};
+export const answers = new LatestAnswers(dependencies);
 export const server = new ServerWatch({
   ask,
   gone,
@@ -67,6 +68,7 @@ function noticeAnswers(list) {
 // Replaces the browser's `fetch`. Called before Gradio's client is loaded.
 export function connect() {
   window.fetch = (...request) => transport.send(...request);
+  answers.noteEntries(components);
   document.addEventListener("visibilitychange", () => !document.hidden && server.look());
   addEventListener("online", () => server.look());
   new PerformanceObserver(noticeAnswers).observe({ type: "resource" });

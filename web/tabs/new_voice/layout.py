@@ -11,7 +11,7 @@ from web.tabs.new_voice.clip_server import ClipServer
 from web.tabs.new_voice.handlers import NewVoiceHandlers, language_choices
 from web.tabs.new_voice.reading_texts import READING_TEXTS
 from web.ui.components import clip_input
-from web.ui.events import listen, show
+from web.ui.events import keep_choices, listen, show
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     )
     typed = partial(gr.on, [name.change, speaker.change])
     show(typed, handlers.update_consent, [name, speaker], agreed, trigger_mode="always_last")
+    keep_choices(language)
     opened = [changed, name, speaker, language, agreed, trouble]
     show(changed.open_clips, handlers.open_clips, shared.token, opened)
     changed.empty_form(None, None, [trouble, name, speaker, language], js=EMPTY_FORM, api_visibility="private")

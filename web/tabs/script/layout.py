@@ -8,7 +8,7 @@ import gradio as gr
 
 from web.tabs.script.handlers import SUFFIXES, ScriptHandlers
 from web.ui.components import script_editor
-from web.ui.events import keep_choices, listen
+from web.ui.events import listen
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     shared.persisted.append(text)
     desk = script_editor(SUFFIXES)
     made = [trouble, text, desk, shared.changes]
-    keep_choices(text, shared.text)  # what is typed before the answer empties the field
     listen(make.click, handlers.create_script, [text, shared.picker, token], made)
     imported = [trouble, desk, shared.changes]
     listen(bring.upload, handlers.import_script, [bring, shared.picker, token], imported, trigger_mode="multiple")

@@ -10,7 +10,7 @@ import gradio as gr
 
 from engine.languages import language_tags
 from studio.provenance.provenance import public_name
-from web.ui.events import listen, show
+from web.ui.events import keep_choices, listen, show
 from web.ui.i18n import own_name
 from web.ui.payloads import Payload, ShortText, default_if_invalid, parse_payload
 
@@ -102,6 +102,7 @@ def build_settings(context: WebContext) -> list[Any]:
     parts += [pause, language, model]
     reset = gr.Button(label("speech.reset"), size="sm", elem_id="rp-reset")
     listen(reset.click, handlers.defaults, None, parts)
+    keep_choices(language)
     return parts
 
 

@@ -69,6 +69,26 @@ test("a value chosen by the user meanwhile is kept; the rest of the answer count
   assert.deepEqual(answers.settle(voices, [update]), [{ __type__: "update", choices: ["Anna"] }]);
   assert.deepEqual(answers.settle(action, ["done", "Anna"]), ["done", unchanged]);
   assert.deepEqual(answers.settle(answers.ask(3), [update]), [update]);
+  const tabs = answers.ask(3);
+  answers.chose(PICKER);
+  assert.deepEqual(answers.settle(tabs, [{ __type__: "update", selected: "speak" }]), [unchanged]);
+});
+
+test("what is entered into a field meanwhile is kept, however it is entered", () => {
+  const answers = new LatestAnswers([{ id: 1, outputs: [20, 21, 22], js: null }]);
+  const page = new EventTarget();
+  const component = (id, type) => ({ id, type, props: { elem_id: `rp-${id}` } });
+  answers.noteEntries([component(20, "textbox"), component(21, "slider"), component(22, "html"), component(23, "textbox")], page);
+  const enter = (id) => {
+    const target = { closest: () => id && { id: `rp-${id}` } };
+    page.dispatchEvent(Object.defineProperty(new Event("input"), "target", { value: target }));
+  };
+  const first = answers.ask(1);
+  for (const id of [21, 22, 23, null]) enter(id);
+  assert.deepEqual(answers.settle(first, ["", 1, "list"]), ["", unchanged, "list"]);
+  const second = answers.ask(1);
+  enter(20);
+  assert.deepEqual(answers.settle(second, ["", 1, "list"]), [unchanged, 1, "list"]);
 });
 
 // ---- requests

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -148,6 +149,27 @@ def open_from_scrolled_list(page: Page, storage: Storage) -> None:
         page.keyboard.type(" Good night.")
     expect(tab(page).get_by_label("Name of the script")).to_have_value("It is late.")
     expect(field).to_have_value("It is late. Good night.")
+
+    # So does what is pasted; and a script that was opened before the answer stays open.
+    tab(page).get_by_role("button", name="All scripts").click()
+    with ExitStack() as refreshed, hold_response(page, '"show"', button(page, "Make cards").click):
+        field.press("End")
+        page.keyboard.insert_text(" Sleep well.")
+        page.get_by_role("button", name="Newest", exact=True).click()
+        text(page, 1).click()
+        refreshed.enter_context(page.expect_request(lambda sent: '"do":"open"' in (sent.post_data or "")))
+    expect(text(page, 1)).to_be_focused()
+    expect(field).to_have_value("It is late. Good night. Sleep well.")
+
+    # A new card takes the focus, unless the user is in another field by then.
+    below = card(page, 1).get_by_role("button", name="Add a card below")
+    button(page, "More for card 1").click()
+    with hold_response(page, "Write the text", below.click):
+        text(page, 1).focus()
+    expect(text(page, 2)).to_be_visible()
+    expect(text(page, 1)).to_be_focused()
+    below.click()
+    expect(text(page, 2)).to_be_focused()
 
 
 def saved(storage: Storage) -> list[str]:
