@@ -498,7 +498,7 @@ def test_takes_play_and_compare_at_the_same_position(used_page: Page) -> None:
     page = used_page
     page.evaluate("""() => {
         const tone = (seconds) => new Int16Array(22050 * seconds).fill(9000);
-        window.list = [["a", tone(4)], ["b", { rate: 11025, samples: tone(4) }]];
+        window.list = [["a", tone(4)], ["b", async () => ({ wav: { rate: 11025, samples: tone(4) }, facts: {} })]];
         window.played = window.reprisePlayer.play(...window.list[0]);
     }""")
     until(page, "player.playing === 'a' && stats.position > 22050 * 0.5")
@@ -511,7 +511,8 @@ def test_takes_play_and_compare_at_the_same_position(used_page: Page) -> None:
     assert page.evaluate("window.reprisePlayer.compare('a', 'b')") == "a"
     assert page.evaluate("window.reprisePlayer.toggle('a')") is True
     until(page, "player.playing === null")
-    assert page.evaluate("window.reprisePlayer.play('never heard of')") is False
+    for unknown in ("'never heard of'", "'deleted meanwhile', async () => null"):
+        assert page.evaluate(f"window.reprisePlayer.play({unknown})") is False
     expect(page.locator(".rp-status")).to_contain_text("cannot be played")
     page.evaluate("""async () => {
         const { fetch } = window;
@@ -523,12 +524,7 @@ def test_takes_play_and_compare_at_the_same_position(used_page: Page) -> None:
     expect(page.locator(".rp-status")).to_have_text(away)
     page.locator(".rp-play").click()
     expect(page.locator(".rp-status")).not_to_contain_text("cannot be played")
-    page.evaluate("""() => {
-        const { fetch } = window;
-        window.fetch = () => new Promise(() => {});
-        window.reprisePlayer.play("on a slow server", "somewhere");
-        window.fetch = fetch;
-    }""")
+    page.evaluate("() => { window.reprisePlayer.play('on a slow server', () => new Promise(() => {})); }")
     expect(page.locator(".rp-status")).to_have_text("Loading…")
     page.locator(".rp-stop-all").press("Enter")
     expect(page.locator(".rp-status")).not_to_have_text("Loading…")

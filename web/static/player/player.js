@@ -291,7 +291,8 @@ class Player {
   // ---- the take list
 
   // Plays a take, or resumes it where it was paused. source: Int16Array samples, { rate, samples }, a promise of one of
-  // these, or the URL of a 16-bit WAV; not needed if the take is cached. facts: those of details.js and `status`, shown
+  // these, the URL of a 16-bit WAV, or a function that resolves to { wav, facts }, of which wav is one of these, or to null if
+  // the take is gone; not needed if the take is cached. facts: those of details.js and `status`, shown
   // while the take is loaded. Resolves to false if the take cannot be loaded, or another one was requested meanwhile.
   async play(id, source, facts = {}) {
     this.playback.wake(this.rate); // in the user gesture, before anything is fetched
@@ -352,10 +353,15 @@ class Player {
     }
   }
 
-  async load(id, source, { status = "", ...facts } = {}) {
+  async load(id, source, given = {}) {
     const known = this.cache.get(id);
+    const { status = "", ...facts } = given;
     if (known) return Object.assign(known, { facts: { ...known.facts, ...facts } });
     if (!source) throw new Error(words("player.gone"));
+    if (typeof source === "function") {
+      const answer = await source();
+      return this.load(id, answer?.wav, { ...given, ...answer?.facts });
+    }
     const found = await (typeof source === "string" ? fetchedWav(source) : source);
     const sound = Sound.whole(id, found instanceof Int16Array ? { rate: this.rate, samples: found } : found);
     const wav = facts.name ? { name: facts.name } : null;

@@ -28,6 +28,11 @@ export class ContinuousPlayback {
     this.heard = { id: card.id, sound: card.sound };
   }
 
+  // Called when any sound plays. The next card does not interrupt one of another part of the page.
+  sounds(sound) {
+    if (this.heard?.sound !== sound) this.rest();
+  }
+
   // Plays the awaited card if it is there; called whenever something may have changed.
   look() {
     const script = this.script();

@@ -91,7 +91,11 @@ class ScriptEditor {
       this.listening.rest();
       this.tell();
     });
-    document.addEventListener("reprise:playing", ({ detail }) => this.view.sounds(detail.id));
+    document.addEventListener("reprise:playing", ({ detail }) => {
+      this.view.sounds(detail.id);
+      this.listening.sounds(detail.id);
+      this.tell();
+    });
     document.addEventListener("reprise:stopped", ({ detail }) => {
       this.view.sounds(null);
       this.listening.stopped(detail.id, detail.reason);
@@ -380,10 +384,12 @@ class ScriptEditor {
     this.listening.begin(this.script.order[0]);
   }
 
-  async hearTake(card, take) {
-    window.reprisePlayer.wake();
-    const answer = await this.ask("listen", { card: card.id, take: take.id }, { quiet: true });
-    if (answer) window.reprisePlayer.toggle(take.sound, answer.url, answer.facts);
+  hearTake(card, take) {
+    const source = async () => {
+      const answer = await this.ask("listen", { card: card.id, take: take.id }, { quiet: true });
+      return answer && { wav: answer.url, facts: answer.facts };
+    };
+    window.reprisePlayer.toggle(take.sound, source);
   }
 
   // Plays a card's sound, unless another one is wanted by then. The player says why a sound cannot be played.

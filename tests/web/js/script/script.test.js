@@ -266,6 +266,21 @@ test("playback does not continue after another sound, or when it is turned off",
   assert.equal(timers.length, 0);
 });
 
+test("the next card does not interrupt a sound that was begun in the pause before it, or while it was awaited", () => {
+  const { listening: along, heard, timers } = listening([card("a"), card("b")]);
+  along.begin("a");
+  along.sounds("take-a");
+  along.stopped("take-a", "ended");
+  along.sounds("take of the list");
+  assert.equal(timers.length, 0);
+  along.playing(card("a")); // its sound is being fetched
+  const wanted = along.heard;
+  along.sounds("take of the list");
+  assert.notEqual(along.heard, wanted);
+  along.look();
+  assert.deepEqual(heard, ["a"]);
+});
+
 test("cards that were not spoken are no longer awaited when speaking ends", () => {
   const { listening: along, script, heard } = listening([card("a", { state: "queued", take: null, sound: null })], true);
   along.begin("a");

@@ -141,10 +141,7 @@ class Takes {
     if (!ids.includes(this.picked)) [this.picked] = ids;
     this.find(".rp-group").hidden = !group.length;
     if (!group.length) return;
-    const switchTo = async (id) => {
-      await this.links.ready();
-      if (this.list.known.has(id)) window.reprisePlayer.switchTo(this.source(id), ids);
-    };
+    const switchTo = (id) => window.reprisePlayer.switchTo(this.source(id), ids);
     const current = JSON.stringify([ids, this.picked, playing]);
     if (current === this.renderedGroup) return;
     this.renderedGroup = current;
@@ -220,15 +217,18 @@ class Takes {
     else this.play(id);
   }
 
-  async play(id) {
-    window.reprisePlayer.wake(); // in the user gesture
-    await this.links.ready();
-    if (this.list.known.has(id)) await window.reprisePlayer.toggle(...this.source(id)); // else deleted meanwhile
+  play(id) {
+    return window.reprisePlayer.toggle(...this.source(id));
   }
 
+  // A take as the player loads it, which waits for links.
   source(id) {
-    const { facts } = this.list.known.get(id);
-    return [id, facts.links.wav, facts];
+    const about = () => this.list.known.get(id)?.facts; // none if it is deleted
+    const wav = async () => {
+      await this.links.ready();
+      return about() && { wav: about().links.wav, facts: about() };
+    };
+    return [id, wav, about()];
   }
 
   again(id, what) {
@@ -245,8 +245,6 @@ class Takes {
   }
 
   async compare() {
-    window.reprisePlayer.wake(); // in the user gesture
-    await this.links.ready();
     const { chosen } = this.list;
     if (chosen.length === 2) await window.reprisePlayer.compare(...chosen.map((id) => this.source(id)));
     this.show();

@@ -34,12 +34,13 @@ export function mount({ element, props, trigger, watch }) {
     showPlaying();
   }
 
-  find(".rp-hear").onclick = async () => {
-    window.reprisePlayer.wake(); // in the user gesture
-    await links.ready();
-    if (!props.value) return; // deleted meanwhile
+  find(".rp-hear").onclick = () => {
     const { id, name, url } = props.value;
-    await window.reprisePlayer.toggle(sound(), url, { voice: { id, name }, status: words("card.clip_of", { name }) });
+    const clip = async () => {
+      await links.ready();
+      return { wav: props.value?.id === id ? props.value.url : url }; // another voice may be picked by then
+    };
+    window.reprisePlayer.toggle(sound(), clip, { voice: { id, name }, status: words("card.clip_of", { name }) });
   };
   find(".rp-card-change").onclick = (event) => {
     event.stopPropagation(); // a click elsewhere closes the sheet

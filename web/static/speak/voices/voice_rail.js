@@ -152,13 +152,14 @@ class VoiceRail {
     this.close();
   }
 
-  async hear(id) {
-    window.reprisePlayer.wake(); // in the user gesture
-    await this.links.ready();
-    const voice = this.voices.find((each) => each.id === id);
-    if (!voice) return; // deleted meanwhile
-    const { url, name } = voice;
-    await window.reprisePlayer.toggle(soundOf(voice), url, { voice: { id, name }, status: words("card.clip_of", { name }) });
+  hear(id) {
+    const voice = () => this.voices.find((each) => each.id === id); // none if it is deleted
+    const clip = async () => {
+      await this.links.ready();
+      return voice() && { wav: voice().url };
+    };
+    const { name } = voice();
+    window.reprisePlayer.toggle(soundOf(voice()), clip, { voice: { id, name }, status: words("card.clip_of", { name }) });
   }
 
   favour(id) {
