@@ -9,6 +9,7 @@ export class ImportedFiles {
   constructor({ props, trigger, upload }, say) {
     Object.assign(this, { props, trigger, upload, say });
     this.sent = new Map(); // by the paths of their uploads
+    this.pictures = new Map(); // the last choice of a picture, by the voice's id; null for none
   }
 
   // chosen: [{ file, names }]. names: new names of the voices to import, by position; undefined to import all unchanged.
@@ -31,10 +32,15 @@ export class ImportedFiles {
     return this.importAll(chosen.map(({ file, names }) => ({ file: this.sent.get(file), names })));
   }
 
+  // Changes a voice's picture, unless another one is chosen while it is uploaded. file: null to remove the picture.
   async sendPicture(id, file) {
+    this.pictures.set(id, file);
+    if (!file) return this.trigger("picture", { id, remove: true });
     const path = await this.send(file);
+    if (file !== this.pictures.get(id)) return undefined;
     if (path) this.trigger("picture", { id, path, name: file.name });
     else this.say(this.refusal(file), "bad");
+    return undefined;
   }
 
   // Uploads a file. Resolves to its path on the server, or to null.

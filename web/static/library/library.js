@@ -175,7 +175,7 @@ class Library {
     if (what === "clips") return this.changeClips(id);
     if (what === "cancel") return this.cancel();
     if (what === "picture") return button.parentElement.querySelector("input").click();
-    if (what === "no_picture") return this.trigger("picture", { id, remove: true });
+    if (what === "no_picture") return this.files.sendPicture(id, null);
     if (what === "save" || what === "export") return undefined; // handled by the form and by the browser
     this.say("");
     if (what === "remove") return this.remove(id);

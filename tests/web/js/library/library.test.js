@@ -3,9 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { english } from "../helpers.js";
+import { ImportedFiles } from "../../../../web/static/library/files.js";
 import { changes, outdated } from "../../../../web/static/library/form_fields.js";
 import { byFile } from "../../../../web/static/library/offers.js";
 import { bytesIn, folded, found, hues, languageName, ordered, tagsOf, withReplacement } from "../../../../web/static/library/voices.js";
+import { useWords } from "../../../../web/static/ui/words.js";
+
+useWords(english("library"));
 
 const voice = (name, more = {}) => ({
   name, description: "", tags: [], language: "en", made: "2026-11-21T08:00:00+00:00", seconds: 5, spoken: 0, ...more,
@@ -94,6 +99,24 @@ test("a field that the user has not changed follows a change made elsewhere", ()
   assert.deepEqual(outdated(form, ben, renamed), ["name", "language", "tags"]);
   assert.deepEqual(outdated(form, ben, { ...ben, description: "High" }), [], "what the user has typed stays");
   assert.deepEqual(outdated(formOf({ name: "Ben " }), ben, { ...ben }), [], "so do spaces that are typed just now");
+});
+
+test("of pictures chosen in quick succession the last one counts, in whatever order they are uploaded", async () => {
+  const sent = [];
+  const uploads = new Map();
+  const upload = (file) => new Promise((resolve) => uploads.set(file, () => resolve({ path: file.name })));
+  const trigger = (_event, { id, path = "none" }) => sent.push(`${id} ${path}`);
+  const files = new ImportedFiles({ props: { max_mb: 1 }, trigger, upload }, () => {});
+  const [large, small, late, other] = ["large", "small", "late", "other"].map((name) => ({ name, size: 1 }));
+  const [first, second, third] = [["anna", large], ["anna", small], ["ben", other]].map((choice) => files.sendPicture(...choice));
+  for (const file of [small, large, other]) uploads.get(file)();
+  await Promise.all([first, second, third]);
+  assert.deepEqual(sent, ["anna small", "ben other"]);
+  const fourth = files.sendPicture("anna", late);
+  files.sendPicture("anna", null);
+  uploads.get(late)();
+  await fourth;
+  assert.deepEqual(sent.slice(2), ["anna none"], "removed meanwhile");
 });
 
 test("chosen names are grouped by file", () => {
