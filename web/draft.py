@@ -8,6 +8,8 @@ from typing import Any
 
 import gradio as gr
 
+from web.ui.events import keeping
+
 # Inputs of the page's load event. Components' scripts may not have run by then.
 OPENING = "() => reprise.opening()"
 KEEP_VOICE = "(id) => { if (id) reprise.draft.voice = id; }"
@@ -31,5 +33,5 @@ def keep_draft(changes: gr.HTML, parts: Sequence[Any], tabs: gr.Tabs, each: Mapp
     )
     changes.forgotten(None, None, list(parts), js=f"() => {first_values}", **quiet)
     for name, tab in each.items():
-        tab.select(None, None, None, js=f"() => {{ reprise.keepTab({name!r}); }}", **quiet)
+        tab.select(None, None, None, js=keeping(tabs, f"reprise.keepTab({name!r});"), **quiet)
     return filled

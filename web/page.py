@@ -83,7 +83,8 @@ def create_app(context: WebContext) -> gr.Blocks:
         opened, contents = [token, shared.picker], [heading, token, first_steps, shared.notice, shared.picker, changes]
         for event in (demo.load, changes.reopen):
             listen(event, handlers.load_page, opened, contents, js=OPENING)
-        listen(line.back, handlers.load_page, opened, contents)
+        # "multiple": an earlier request may hang on a connection that is dead by now.
+        listen(line.back, handlers.load_page, opened, contents, trigger_mode="multiple")
         keep_choices(shared.picker)
         filled = keep_draft(changes, shared.persisted, tabs, each)
         open_if_changed(shared.settings, filled.then)

@@ -172,6 +172,8 @@ def test_page_survives_a_server_restart_and_reloads_for_another_version(
     page.locator("#rp-speak").click()
     expect(page.locator(".rp-status")).to_have_text(re.compile("before anything was spoken"))
     expect(page.locator(".toast-body")).to_be_hidden()  # a message of Gradio
+    page.locator("#rp-to-new").click()
+    expect(page.get_by_role("tab", name="New voice")).to_have_attribute("aria-selected", "true")
     open_tab(page, "Library")
     expect(gone).to_be_visible()
 

@@ -37,6 +37,7 @@ const TAGS = {
   "[shouting]": "writing.shouting",
 };
 const TAG = /\[(?! *pause *:)[^[\]\n]{1,80}\](?!\()/i; // neither a pause nor a link in Markdown
+const FRAMES = 60; // for which the tab may be awaited
 const PAUSES = [0.3, 0.5, 1, 2]; // seconds
 const area = () => document.querySelector("#rp-text textarea");
 
@@ -115,11 +116,13 @@ export function mount({ element, props, trigger, watch }) {
 
   let filling = false; // whether the page replaces the text
 
-  // Replaces the text as if typed, so that the browser can bring back what was there. Waits until the tab is shown.
+  // Replaces the text as if typed, so that the browser can bring back what was there. Waits until the tab is shown, unless the
+  // user has opened another one meanwhile.
   async function write(text) {
-    while (!isShown(area())) await new Promise(requestAnimationFrame);
+    for (let frame = 0; frame < FRAMES && !isShown(area()); frame++) await new Promise(requestAnimationFrame);
     filling = true;
-    typeInto(area(), text, { all: true });
+    if (isShown(area())) typeInto(area(), text, { all: true });
+    else fill(text);
     filling = false;
   }
 

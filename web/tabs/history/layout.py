@@ -14,6 +14,7 @@ from web.ui.shared import SharedComponents, notice_line, section_title
 if TYPE_CHECKING:
     from web.context import WebContext
 
+HIDE = "() => ({ __type__: 'update', visible: false })"
 _Question = tuple[gr.Column, gr.HTML, gr.Button]  # the column, its text, and the confirm button
 
 
@@ -87,7 +88,8 @@ def _question(context: WebContext, name: str, answer: str) -> _Question:
         with gr.Row():
             sure = gr.Button(answer, size="sm", min_width=120, elem_id=f"rp-{name}-sure", elem_classes="rp-danger")
             keep = gr.Button(context.label("history.keep_it"), size="sm", min_width=90, elem_id=f"rp-{name}-keep")
-    _focus(listen(keep.click, lambda: gr.Column(visible=False), None, question), f"rp-{name}")
+    kept = keep.click(None, None, question, js=HIDE, queue=False, api_visibility="private")
+    _focus(kept, f"rp-{name}")
     return question, asked, sure
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FIRST_TEXT = "The rain has stopped, and the first birds are singing again. Now it is your turn to say something."
 TELL_VOICE = "(id) => { document.dispatchEvent(new CustomEvent('reprise:picked', { detail: id })); }"
+SHOW_NEW_VOICE = "() => ({ __type__: 'update', selected: 'new' })"
 BEGIN = "(...values) => reprise.beginSpeaking(values)"
 
 
@@ -50,7 +51,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
             takes = take_list()
     shared.settings[:] = [*settings, accordion]
     shared.persisted.extend([shared.text, *settings])
-    listen(new.click, lambda: gr.Tabs(selected="new"), None, shared.tabs)
+    new.click(None, None, shared.tabs, js=SHOW_NEW_VOICE, queue=False, api_visibility="private")
     handlers = SpeakHandlers(context)
     _listen_to_voice(handlers, shared, card)
     _listen_to_rail(RailHandlers(context), shared, rail)

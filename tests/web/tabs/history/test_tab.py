@@ -173,6 +173,13 @@ def use_take_again(page: Page, storage: Storage) -> None:
         entry(page, "Number 16.").get_by_role("button", name="Use again").click()
     expect(page.get_by_label("Text to speak")).to_have_value("Number 16.")
 
+    # A tab that is opened before the answer stays open.
+    open_tab(page, "History")
+    with hold_response(page, "are restored", older.get_by_role("button", name="Use again").click):
+        open_tab(page, "Status")
+    expect(page.get_by_label("Text to speak")).to_have_value("An older take.")
+    expect(page.get_by_role("tab", name="Status")).to_have_attribute("aria-selected", "true")
+
 
 def delete_all_data(page: Page, storage: Storage) -> None:
     open_tab(page, "New voice")
