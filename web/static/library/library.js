@@ -10,7 +10,7 @@ import { bytesIn, found, ordered, withReplacement } from "./voices.js";
 import { guardLeaving } from "../connection/leaving.js";
 import { create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
-import { composes } from "../ui/keyboard.js";
+import { composes, mayFocus } from "../ui/keyboard.js";
 import { LongList } from "./long_list.js";
 import { NextFocus } from "./next_focus.js";
 import { learnColours, showPortrait } from "./portraits.js";
@@ -144,7 +144,7 @@ class Library {
   complain(card, text) {
     this.warn(card, text);
     this.busy(card, false);
-    card.querySelector("[name=name]").focus();
+    if (mayFocus(this.open.from)) card.querySelector("[name=name]").focus();
   }
 
   // text: shown in the card's form; "" for none.
@@ -261,7 +261,7 @@ class Library {
     const given = changes(form, voice);
     if (!Object.keys(given).length) return this.cancel();
     this.busy(card, true);
-    this.open.sent = true;
+    Object.assign(this.open, { sent: true, from: document.activeElement });
     this.next.choose(voice.id, ".rp-lib-cards", `[data-act=${this.open.how}]`);
     return this.trigger("revise", { id: voice.id, ...given });
   }

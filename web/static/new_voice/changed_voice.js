@@ -2,7 +2,7 @@
 // it asks for the voice, by the event `open_clips`; the answer also has the `clips`, which go to the recorder. Its event
 // `empty_form` empties the form.
 
-import { focusWhenShown } from "../ui/keyboard.js";
+import { focusWhenShown, mayFocus } from "../ui/keyboard.js";
 import { showTab } from "../ui/tabs.js";
 import { words } from "../ui/words.js";
 
@@ -27,7 +27,7 @@ export function mount({ element, props, trigger, watch }) {
     if (clips) {
       window.repriseRecorder.open(clips);
       change(voice);
-      line.focus();
+      if (mayFocus()) line.focus();
     } else if (!voice.id) show(null);
     else if (!voice.seen || voice.id !== opened) trigger("open_clips", { id: voice.id }); // the latter after a reload
   }

@@ -1,5 +1,6 @@
 // Shows the answer to Save and keeps it in view: a verdict that arrives later makes the form above it longer.
 
+import { mayFocus } from "../ui/keyboard.js";
 import { words } from "../ui/words.js";
 
 const OWN_WAY = ["wheel", "touchmove", "pointerdown", "keydown"]; // the user scrolls or types: stop keeping it in view
@@ -12,7 +13,7 @@ export function showNotice() {
     const notice = document.querySelector("#rp-form-notice .rp-notice");
     if (!notice) return;
     const { field } = notice.dataset;
-    if (field) document.querySelector(field)?.focus();
+    if (field && mayFocus()) document.querySelector(field)?.focus();
     keepInSight(notice);
   });
 }

@@ -17,6 +17,7 @@ import { fetchedWav } from "../sound/fetched_wav.js";
 import { SCRIPT_FORMATS, SOUND_FORMATS } from "../sound/formats.js";
 import { isLeaving, whenLeaving } from "../connection/leaving.js";
 import { atLoudness, loudnessChoice } from "../sound/loudness.js";
+import { mayFocus } from "../ui/keyboard.js";
 import { closeMenu } from "../ui/menus.js";
 import { remember, remembered } from "../ui/remember.js";
 import { deleteWithUndo, finishDeletions } from "../ui/undo.js";
@@ -339,7 +340,7 @@ class ScriptEditor {
 
   async insert(card) {
     const answer = await this.act("insert", card, { text: words("script.new_text") });
-    if (answer) this.view.write(answer.card);
+    if (answer && mayFocus()) this.view.write(answer.card);
   }
 
   // text: of the field, which was saved when it lost the focus, trimmed. caret: the place in it.

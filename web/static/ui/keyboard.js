@@ -54,11 +54,20 @@ export function describeAccordions() {
   }
 }
 
-// Focuses an element in the middle of the window as soon as it is shown; not at all if it is not shown soon.
+// Whether an answer may move the focus, which it does not while the user is in a field. from: the field that the request
+// was sent from, if any.
+export function mayFocus(from = null) {
+  const held = document.activeElement;
+  return held === from || !held?.matches("input, textarea, select") || !isShown(held);
+}
+
+// Focuses an element in the middle of the window as soon as it is shown; not at all if it is not shown soon, or the user is in
+// a field by then.
 export async function focusWhenShown(id) {
   for (let frame = 0; frame < FRAMES; frame++) {
     const element = document.getElementById(id);
     if (element && isShown(element)) {
+      if (!mayFocus()) return;
       element.scrollIntoView({ block: "center" });
       element.focus({ preventScroll: true });
       return;

@@ -12,8 +12,9 @@ from web.ui.shared import SharedComponents, section_title
 if TYPE_CHECKING:
     from web.context import WebContext
 
-FOCUS_TEXT = "() => { document.querySelector('#rp-text textarea')?.focus(); }"
-CHANGE_CLIPS = "() => [{ id: reprise.changing }, { __type__: 'update', selected: 'new' }]"
+FOCUS_TEXT = "() => { reprise.focusText(); }"
+# `at` makes each value different: the answer to an earlier press may be lost.
+CHANGE_CLIPS = "() => [{ id: reprise.changing, at: Date.now() }, { __type__: 'update', selected: 'new' }]"
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:

@@ -191,6 +191,20 @@ def test_voices_are_edited_searched_played_used_and_in_sync_on_two_pages(
         expect(picker(page)).to_have_value("Nora")
         expect(page.get_by_label("Text to speak")).to_be_focused()
 
+        # A tab that is opened, and a field that is used, before the answer keep the user's attention.
+        open_tab(page, "Library")
+        with hold_response(page, '"speak"', lambda: use("Ida")):
+            open_tab(page, "Status")
+        expect(picker(page)).to_have_value("Ida")
+        expect(page.get_by_role("tab", name="Status")).to_have_attribute("aria-selected", "true")
+        open_tab(page, "Library")
+        find = page.get_by_label("Find a voice")
+        with hold_response(page, '"speak"', lambda: use("Nora")):
+            open_tab(page, "Speak")
+            find.focus()
+        expect(picker(page)).to_have_value("Nora")
+        expect(find).to_be_focused()
+
 
 def choose_pictures(page: Page, form: Locator, folder: Path) -> None:
     """Choose files that are refused, and one picture twice, which is removed between."""
