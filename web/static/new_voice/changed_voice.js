@@ -10,6 +10,7 @@ export function mount({ element, props, trigger, watch }) {
   const find = (selector) => element.querySelector(selector);
   const line = find("p");
   let opened = null; // the id of the voice whose clips the recorder has
+  let former; // what the recorder had when the clips were asked for; what the user has added since stays
 
   function show(voice) {
     opened = voice?.id ?? null;
@@ -25,11 +26,16 @@ export function mount({ element, props, trigger, watch }) {
   function accept() {
     const { clips, ...voice } = props.value ?? {};
     if (clips) {
-      window.repriseRecorder.open(clips);
+      window.repriseRecorder.open(clips, former);
       change(voice);
       if (mayFocus()) line.focus();
     } else if (!voice.id) show(null);
-    else if (!voice.seen || voice.id !== opened) trigger("open_clips", { id: voice.id }); // the latter after a reload
+    else if (!voice.seen || voice.id !== opened) ask(voice); // the latter after a reload
+  }
+
+  function ask({ id }) {
+    former = window.repriseRecorder?.all();
+    trigger("open_clips", { id });
   }
 
   find(".rp-as-new").onclick = () => {

@@ -30,7 +30,7 @@ class Recorder {
     this.server = new ClipServer(server, this.uploads, this.clips, (errors) => this.uploadedAgain(errors));
     this.taking = null; // { microphone, countdown, recording, meter, instead } while the microphone is open
     this.unsent = []; // recordings that the server has refused: { file, more }, as for `take`
-    this.pending = Promise.resolve(); // files are added one after the other
+    this.pending = Promise.resolve(); // files and recordings are added one after the other
     this.scriptAt = 0;
     this.sentValue = "null"; // the value last sent to the server
     this.view = new RecorderView(element, this);
@@ -162,12 +162,16 @@ class Recorder {
   }
 
   // Makes a clip of a recording. One that the server refuses is kept, because nobody else has it.
-  async sendRecording(recording) {
-    const why = await this.take(recording.file, recording.more);
-    if (!why) return;
-    this.unsent.push(recording);
-    this.view.showClips();
-    this.refuse(`${why} ${words("clip.kept")}`);
+  sendRecording(recording) {
+    const keep = (why) => {
+      if (!why) return;
+      this.unsent.push(recording);
+      this.view.showClips();
+      this.refuse(`${why} ${words("clip.kept")}`);
+    };
+    this.say(words("clip.uploading"), "uploading");
+    this.pending = this.pending.then(() => this.take(recording.file, recording.more)).then(keep);
+    return this.pending;
   }
 
   sendAgain(recording) {
@@ -260,9 +264,14 @@ class Recorder {
     return this.take(file, { name, message, instead, words: whole.transcripts.get(start), cutFrom: whole, cutAt: start });
   }
 
-  // Replaces all clips by those of a saved voice. clips: [{ url, name, words }]
-  open(clips) {
-    this.pending = this.pending.then(() => this.removeAll());
+  // The clips and the recordings that are no clips, with what is being added now.
+  all() {
+    return this.pending.then(() => [...this.clips.list, ...this.unsent]);
+  }
+
+  // Replaces clips by those of a saved voice. clips: [{ url, name, words }]. former: the result of `all` when they were asked for.
+  open(clips, former = this.all()) {
+    this.pending = this.pending.then(async () => this.removeAll(await former));
     for (const clip of clips) this.pending = this.pending.then(() => this.takeStored(clip));
   }
 
@@ -392,12 +401,12 @@ class Recorder {
     this.publish();
   }
 
-  removeAll() {
-    this.unsent.forEach((recording) => this.drop(recording));
-    this.clips.list.forEach((clip) => this.remove(clip));
+  removeAll(which = [...this.clips.list, ...this.unsent]) {
+    this.unsent.filter((recording) => which.includes(recording)).forEach((recording) => this.drop(recording));
+    this.clips.list.filter((clip) => which.includes(clip)).forEach((clip) => this.remove(clip));
   }
 
-  // Removes all clips, also those of files that are being added.
+  // Removes all clips, also those of files and recordings that are being added.
   forget() {
     this.removeAll();
     this.open([]);
@@ -443,7 +452,8 @@ class Recorder {
 export function mount(component) {
   const recorder = new Recorder(component);
   window.repriseRecorder = {
-    open: (clips) => recorder.open(clips),
+    all: () => recorder.all(),
+    open: (...clips) => recorder.open(...clips),
     get unsaved() {
       return recorder.view.unsaved;
     },

@@ -469,13 +469,18 @@ def test_finding_is_shown_with_a_one_click_repair(page: Page, tmp_path: Path) ->
     wait_until_deleted(page, Path(answer.value.json()[0]))
     expect(page.locator(".rp-clip-line")).to_have_count(0)
 
-    with page.expect_request(sending):
-        upload(page, CLIP)
-    page.evaluate("document.dispatchEvent(new CustomEvent('reprise:forgotten'))")  # all data was deleted
-    with page.expect_response(sending) as answer:
-        held[1].continue_()
-    wait_until_deleted(page, Path(answer.value.json()[0]))
-    expect(page.locator(".rp-clip-line")).to_have_count(0)
+    def record() -> None:
+        begin_recording(page)
+        page.get_by_role("button", name="Stop", exact=True).click()
+
+    for number, add in enumerate((lambda: upload(page, CLIP), record), 1):
+        with page.expect_request(sending):
+            add()
+        page.evaluate("document.dispatchEvent(new CustomEvent('reprise:forgotten'))")  # all data was deleted
+        with page.expect_response(sending) as answer:
+            held[number].continue_()
+        wait_until_deleted(page, Path(answer.value.json()[0]))
+        expect(page.locator(".rp-clip-line")).to_have_count(0)
 
 
 def test_best_part_is_chosen_and_words_written_before_a_later_change_are_pointed_out(

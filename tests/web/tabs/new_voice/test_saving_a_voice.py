@@ -17,9 +17,11 @@ from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine
 from tests.web.visiting import (
     begin_recording,
+    hold_response,
     open_tab,
     picker,
     player,
+    refuse_event,
     skip_countdown,
     upload,
     visit,
@@ -175,9 +177,22 @@ def change_the_clips(page: Page, library: VoiceLibrary) -> None:
     expect(note).to_be_hidden()
     expect(name).to_be_focused()
     expect(lines).to_have_count(1)
-    page.once("dialog", lambda dialog: dialog.accept())  # they are replaced
-    open_clips()
+    open_tab(page, "Library")
+
+    def change() -> None:
+        page.once("dialog", lambda dialog: dialog.accept())  # what is added before they arrive is not replaced
+        page.get_by_role("button", name="Change the clips of Ada").click()
+
+    with refuse_event(page, record.id, change):
+        open_tab(page, "Library")
+    with hold_response(page, '"clips"', change):
+        upload(page, CLIP)
+        name.fill("Ida")
+    expect(lines).to_have_count(2)
+    expect(lines.first).to_contain_text(CLIP.name)
     expect(note).to_be_visible()
+    expect(name).to_have_value("Ida")
+    expect(name).to_be_focused()
     note.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("tab", name="Library")).to_have_attribute("aria-selected", "true")
     expect(page.get_by_role("tab", name="Library")).to_be_focused()
