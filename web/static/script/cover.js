@@ -35,7 +35,9 @@ export class CoverField {
     this.picture.hidden = this.remove.hidden = mark === null;
     this.picture.removeAttribute("src");
     const answer = mark && (await this.ask("cover", {}, { quiet: true }));
-    if (answer && mark === this.mark) this.picture.src = answer.cover;
+    if (mark === null || mark !== this.mark) return;
+    if (answer) this.picture.src = answer.cover;
+    else this.mark = undefined; // it is asked for again
   }
 }
 

@@ -39,6 +39,7 @@ class ScriptEditor {
     this.element = element;
     this.script = null;
     this.arrived = false;
+    this.inUse = false; // whether the user has done something here since this tab was shown, or a new script was opened
     const about = { present: () => server.present(), last: isLeaving };
     this.requests = new RequestQueue((question) => trigger("act", { ...question, page: PAGE }), about);
     document.addEventListener("reprise:gone", () => this.requests.hold());
@@ -88,6 +89,8 @@ class ScriptEditor {
     });
     const zip = create("p", { class: "rp-script-zip", text: words("script.zip") });
     this.element.querySelector(".rp-script-formats").append(loudnessChoice(), ...formats, this.view.author.parentElement, this.view.cover.node, zip, ...zips);
+    for (const event of ["click", "keydown"]) this.element.addEventListener(event, () => (this.inUse = true));
+    document.addEventListener("reprise:tab", () => (this.inUse = false));
     document.addEventListener("reprise:recording", () => {
       this.listening.rest();
       this.tell();
@@ -107,8 +110,16 @@ class ScriptEditor {
   // ---- requests and answers
 
   receive(value) {
-    if (value?.show) this.open(value.show, value.message).then(() => this.view.focus()); // it was just created
+    if (value?.show) this.created(value);
     else this.requests.receive(value);
+  }
+
+  // Opens a script that was just created, unless the user has opened another one meanwhile.
+  async created({ show, message }) {
+    if (this.script && this.inUse) return message && this.say(message);
+    await this.open(show, message);
+    this.inUse = false;
+    return this.view.focus();
   }
 
   // quiet: not caused by the user, so the message stays.
