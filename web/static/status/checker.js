@@ -57,5 +57,5 @@ export function mount({ element, props, trigger, upload, watch }) {
     check(event.dataTransfer.files[0]);
   });
   watch("value", () => show(props.value ?? undefined));
-  document.addEventListener("reprise:refused", () => asked && say());
+  for (const event of ["gone", "refused"]) document.addEventListener(`reprise:${event}`, () => asked && say());
 }

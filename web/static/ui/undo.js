@@ -6,7 +6,7 @@ import { whenLeaving } from "../connection/leaving.js";
 import { words } from "./words.js";
 
 const UNDO_FOR = 10_000; // ms
-const BACK_AFTER = 5000; // ms, after which the node is restored: the server has not deleted the item
+const BACK_AFTER = 30_000; // ms, after which the node is restored: the server has not deleted the item. A list may take long to arrive
 
 const waiting = new Map(); // pending deletions, by the item's node
 whenLeaving(() => [...waiting.keys()].forEach(finish));

@@ -123,6 +123,15 @@ test("an item that the server did not delete reappears", async () => {
   assert.deepEqual(nodes.map(isDeleted), [false, true]);
 });
 
+test("an item of a list whose next answer takes long does not reappear for a moment", () => {
+  const { nodes } = rows(1);
+  deleteWithUndo(nodes[0], () => {});
+  for (const ms of [10_000, 29_999]) mock.timers.tick(ms);
+  assert.ok(isDeleted(nodes[0]));
+  mock.timers.tick(1);
+  assert.ok(!isDeleted(nodes[0]));
+});
+
 test("focus returns to an item that reappears, unless it was moved meanwhile", async () => {
   const { nodes } = rows(2);
   const [item, other] = nodes.map((node) => node.children[0]);
