@@ -126,11 +126,14 @@ class VoiceConditioner:
 
     def prepare(self, voice: Voice) -> None:
         """See `Engine.prepare`."""
-        if self._adaptations is None or voice.codec_fingerprint != self._fingerprint:
+        if not self._capabilities.clones or voice.codec_fingerprint != self._fingerprint:
             return
-        with suppress(InvalidCodes):
-            for reference in filter(lambda each: each.clip, voice.references):
-                self._adaptations.learn_ahead(reference.clip, self.checked_codes(reference.codes), self._decode)
+        with suppress(InvalidInput):
+            if self._pipeline is not None and not self._capabilities.has_speaker_encoder:  # which would take long here
+                self._pipeline.prepare(self._prompted(voice))
+            for reference in voice.references:
+                if self._adaptations is not None and reference.clip:
+                    self._adaptations.learn_ahead(reference.clip, self.checked_codes(reference.codes), self._decode)
 
     def forget(self, voice: Voice) -> None:
         """See `Engine.forget`."""
@@ -148,7 +151,7 @@ class VoiceConditioner:
                 self._adaptations.forget(reference.clip, reference.codes.astype(np.int64))
 
     def _forget_prompts(self, voice: Voice, pipeline: SpeechPipeline) -> None:
-        prompted = PromptVoice([self._prompt_reference(reference, voice.name) for reference in voice.references])
+        prompted = self._prompted(voice)
         own = set(_codes_key(prompted))
         with self._dialogues_lock:
             shared = [self._dialogues.pop(key) for key in list(self._dialogues) if not own.isdisjoint(key)]
@@ -188,6 +191,10 @@ class VoiceConditioner:
                 raise UnusableReference("voices.no_clip", name=name)
             embedding = self._embeddings.embed(reference.clip, self._decode)
         return PromptReference(transcript, torch.from_numpy(self.checked_codes(reference.codes)), embedding)
+
+    def _prompted(self, voice: Voice) -> PromptVoice:
+        """Return the prompt inputs of a voice with this codec's codes, in no language."""
+        return PromptVoice([self._prompt_reference(reference, voice.name) for reference in voice.references])
 
     def _built_in(self, voice: BuiltInVoice, language: str) -> PromptVoice:
         speaker, capabilities = voice.speaker.strip().lower(), self._capabilities

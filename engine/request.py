@@ -62,6 +62,12 @@ class SpeechPipeline:
     def frame_rate(self) -> float:
         return self.sample_rate / self.frame_length
 
+    def prepare(self, voice: PromptVoice) -> None:
+        """Compute in advance what the caches are to hold of a voice's prompts."""
+        for prefix in self.prompts.prefixes(voice):
+            if prefix.columns.shape[1] + 1 < self.positions:
+                self.loop.prepare(prefix)
+
     def forget(self, voice: PromptVoice) -> None:
         """Drop what the caches hold of a voice's prompts."""
         for prefix in self.prompts.prefixes(voice):

@@ -104,7 +104,7 @@ class AppContext:
     def prepare_voice(self, voice_id: str, owner: str) -> None:
         """Begin to prepare the first speech in a voice that an owner has chosen. Errors are left to speaking."""
         engine = self.engine
-        if engine.capabilities.uses_clips:
+        if engine.capabilities.clones:
             with suppress(RepriseError):
                 before = self.storage.voices.get(voice_id, owner=owner)
                 voice = self.storage.voices.stored(voice_id, engine.codec_fingerprint, owner=owner)

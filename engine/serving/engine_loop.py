@@ -10,17 +10,21 @@ import atexit
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
 from weakref import WeakSet
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from engine.errors import EngineBusy, EngineClosed, EngineError, EngineFailed, first_line
 from engine.models.prompt import Prompt
+from engine.models.sampling import SamplingOptions
 from engine.serving.codec_worker import CodecWorker, Samples
 from engine.serving.idle_work import IdleWork
 from engine.serving.inbox import Inbox
@@ -29,6 +33,8 @@ from engine.serving.scheduler import Scheduler, Ticket
 from engine.serving.turn import AudioDecoded, EventStream, Turn, TurnEnded
 
 log = logging.getLogger(__name__)
+
+_PREPARED = 4  # prefixes that wait to be prepared
 
 _running: "set[EngineLoop]" = set()
 
@@ -60,6 +66,7 @@ class EngineLoop:
         self._inbox: Inbox[Turn] = Inbox()
         self._turns: dict[Ticket, Turn] = {}
         self._stashed: dict[Ticket, bytes] = {}  # keys of `ModelRunner.stash`
+        self._to_prepare: deque[Prompt] = deque(maxlen=_PREPARED)
         self._to_forget: SimpleQueue[_ForgottenPrefix] = SimpleQueue()
         self._forgetting: dict[Ticket, list[Prompt]] = {}  # prefixes to forget again when a request has left
         self._events: WeakSet[EventStream] = WeakSet()  # of requests with and without a turn
@@ -104,6 +111,14 @@ class EngineLoop:
         Idempotent; finalizers may call it.
         """
         self.scheduler.leave(ticket)
+        self._inbox.wake()
+
+    def prepare(self, prefix: Prompt) -> None:
+        """Compute the keys and values of a prefix, all of it shared, while no request is open: those of the last first.
+
+        Few prefixes wait; the oldest of more are dropped.
+        """
+        self._to_prepare.append(prefix)
         self._inbox.wake()
 
     def forget(self, prefix: Prompt) -> None:
@@ -178,6 +193,8 @@ class EngineLoop:
             due.append(forgotten.prompt)
             for ticket in forgotten.users:
                 self._forgetting.setdefault(ticket, []).append(forgotten.prompt)
+            waiting = [self._to_prepare.popleft() for _ in range(len(self._to_prepare))]
+            self._to_prepare.extend(each for each in waiting if not torch.equal(each.columns, forgotten.prompt.columns))
         if not due:
             return
         used = {turn.ticket.slot for turn in self._turns.values()}
@@ -191,12 +208,28 @@ class EngineLoop:
                 self._codec_worker.forget(prefix.codec_context.numpy())
 
     def _wait(self) -> list[Turn]:
-        while self._inbox.empty and self._runner.capture_next():
-            pass  # idle time is used for captures; a turn waits for one capture at most
+        while self._inbox.empty and (self._prepare_next() or self._runner.capture_next()):
+            pass  # idle time is used for prefixes and captures; a turn waits for one chunk or capture at most
         self._set_idle(True)
         turns = self._inbox.wait()
         self._set_idle(False)
         return turns
+
+    def _prepare_next(self) -> bool:
+        """Compute the prefix that was asked for last, unless a message comes first. Returns False if there is none."""
+        if not self._to_prepare or self.scheduler.open_tickets():  # an open request may continue in any slot
+            return False
+        prefix, slot = self._to_prepare.pop(), 0  # the slot that a request gets first: it goes on from what is computed
+        try:
+            # The last column of a prompt is not prefilled.
+            self._runner.begin(slot, replace(prefix, columns=F.pad(prefix.columns, (0, 1))), SamplingOptions(), 0)
+            while not self._runner.prefill([slot]):
+                if not self._inbox.empty:
+                    self._to_prepare.append(prefix)
+                    break
+        except Exception as error:  # the request that needs the prefix will tell
+            self._fail([], error)
+        return True
 
     def _set_idle(self, idle: bool) -> None:
         self.idle_work.set_idle(idle)

@@ -894,6 +894,90 @@ def test_cached_voice_is_reused_in_any_slot(
     two.assert_idle()
 
 
+def reused(reader: Reader) -> int:
+    """Wait for the end of a speech; return the positions of its first prompt that were not computed for it."""
+    assert reader.ended()
+    assert reader.speech.result is not None
+    assert reader.speech.result.first_audio_timings is not None
+    return reader.speech.result.first_audio_timings.reused
+
+
+def wait_for_preparations(one: WatchedEngine) -> None:
+    until(lambda: not one.loop._to_prepare and one.loop.idle_work._idle)
+
+
+def test_prepared_voice_is_reused_by_its_first_speech(watch: Callable[..., WatchedEngine], long_voice: Voice) -> None:
+    one = watch(1, 4)
+    first = one.read(1, long_voice)
+    assert reused(first) == 0
+    until(lambda: not one.scheduler.open_tickets())
+    one.engine.forget(long_voice)
+    until(lambda: one.engine.status().prefix_cache_bytes == (0, 0))
+    one.engine.prepare(replace(long_voice, codec_fingerprint="another"))
+    one.engine.prepare(long_voice)
+    wait_for_preparations(one)
+    again = one.read(1, long_voice)
+    assert reused(again) > 3 * PREFILL_CHUNK
+    assert_same_audio(take(again.chunks), take(first.chunks))
+    one.assert_idle()
+
+
+def test_preparation_gives_way_to_requests_and_goes_on_when_they_have_left(
+    watch: Callable[..., WatchedEngine], voice: Voice, long_voice: Voice
+) -> None:
+    one = watch(1, 4)
+    one.stop("prefill", lambda: one.engine.prepare(long_voice))
+    first = one.send(one.speak_seed(1))
+    one.engine.prepare(voice)  # the last is computed first
+    one.open_gates()
+    assert first.ended()
+    wait_for_preparations(one)
+    calls = [(name, *seeds) for name, seeds in one.calls]
+    assert calls[:3] == [("begin", -1), ("prefill", -1), ("begin", 1)]
+    assert calls.count(("begin", -1)) == 3
+    assert calls.index(("begin", -1), 1) > calls.index(("step", 1))
+    assert reused(one.read(2, long_voice)) > 3 * PREFILL_CHUNK
+    one.assert_idle()
+
+
+def test_a_speech_goes_on_from_a_preparation_that_gave_way(
+    watch: Callable[..., WatchedEngine], long_voice: Voice
+) -> None:
+    one = watch(1, 4)
+    one.stop("prefill", lambda: one.engine.prepare(long_voice))
+    one.pass_once("prefill")
+    speech = one.send(one.speak_seed(1, long_voice))
+    one.open_gates()
+    assert reused(speech) == 2 * PREFILL_CHUNK
+    one.assert_idle()
+
+
+def test_a_voice_forgotten_while_it_is_prepared_is_not_cached(
+    watch: Callable[..., WatchedEngine], voice: Voice, long_voice: Voice
+) -> None:
+    one = watch(1, 4)
+    one.stop("prefill", lambda: one.engine.prepare(long_voice))
+    one.engine.prepare(voice)
+    one.engine.forget(long_voice)
+    one.engine.forget(voice)
+    one.open_gates()
+    wait_for_preparations(one)
+    assert one.engine.status().prefix_cache_bytes == (0, 0)
+    assert reused(one.read(1, long_voice)) == 0
+    one.assert_idle()
+
+
+def test_failed_preparation_is_left_to_the_speech(
+    watch: Callable[..., WatchedEngine], long_voice: Voice, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = watch(1, 4)
+    one.failing = lambda made: RuntimeError("out of memory") if made == ("prefill", (-1,)) else None
+    one.engine.prepare(long_voice)
+    until(lambda: "out of memory" in caplog.text)
+    assert reused(one.read(1, long_voice)) == 0
+    one.assert_idle()
+
+
 @pytest.mark.usefixtures("shared_weights")
 def test_stashed_turns_replace_earlier_ones_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine.load(MINIATURE, "cpu", slots=1, queue=0, graphs="off")
