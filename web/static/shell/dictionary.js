@@ -32,10 +32,11 @@ const selectedIn = (field) => (field?.matches?.(TEXTS) ? wordOf(field.value, fie
 
 class Dictionary {
   constructor({ element, props, trigger, watch }) {
-    Object.assign(this, { props, trigger, selected: "", heard: null, shown: null });
+    Object.assign(this, { props, trigger, selected: "", field: null, heard: null, shown: null });
     draw(element);
     this.find = (selector) => element.querySelector(selector);
     this.dialog = dialogIn(element, OPENERS, () => this.open());
+    this.dialog.addEventListener("close", () => this.returnFocus());
     this.form = this.find("form");
     this.form.elements.language.replaceChildren(...languageOptions(words("words.every_language")));
     this.form.onsubmit = (event) => this.save(event);
@@ -60,6 +61,7 @@ class Dictionary {
     const word = selectedIn(field);
     if (word === this.selected) return;
     this.selected = word;
+    if (word) this.field = field;
     this.name();
   }
 
@@ -69,6 +71,12 @@ class Dictionary {
       node.querySelector(".rp-dictionary-name").textContent = title;
       node.toggleAttribute("data-word", Boolean(this.selected));
     }
+  }
+
+  // The button of a card is hidden again, as no word is selected any more: the text with the word gets the focus.
+  returnFocus() {
+    const { activeElement } = document;
+    if (activeElement === document.body || this.dialog.contains(activeElement)) this.field?.focus();
   }
 
   open() {
@@ -187,6 +195,7 @@ class Dictionary {
     message.className = `rp-dialog-message rp-notice rp-${kind}`;
     message.setAttribute("role", kind === "bad" ? "alert" : "status");
     message.textContent = text;
+    if (text) message.scrollIntoView({ block: "nearest" }); // in a low window the dialog is scrolled
   }
 }
 

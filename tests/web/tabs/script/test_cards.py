@@ -121,6 +121,7 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         page.keyboard.press("Enter")
         expect(page.locator(".rp-dictionary tbody tr")).to_have_count(1)
         page.keyboard.press("Escape")
+        expect(text(page, 1)).to_be_focused()  # the button is gone
         card(page, 1).get_by_role("button", name="Speak card 1 again").click()
         until(lambda: actor.said[-1] == "hullo there.")
         expect_state(page, 1, "spoken")
