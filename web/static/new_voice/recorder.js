@@ -322,11 +322,12 @@ class Recorder {
     if (clip.dictating) return;
     const { part, words: before } = clip;
     clip.dictating = true;
+    clip.undictated = "";
     this.showFindings();
     const { words: heard, problem } = await this.server.ask("write_words", clip.value);
     clip.dictating = false;
     if (problem) {
-      if (asked) this.refuse(problem);
+      if (asked) clip.undictated = problem;
     } else if (clip.part === part && clip.words === before) {
       clip.write(heard);
       clip.dictated = true;

@@ -33,7 +33,8 @@ export class TranscriptView {
     this.find(".rp-dictate").hidden = !window.repriseRecogniser;
     this.find(".rp-dictate").setAttribute("aria-disabled", Boolean(clip.dictating)); // not `disabled`, which would lose the focus
     this.find(".rp-dictate").textContent = words(clip.dictating ? "clip.dictating" : "clip.dictate");
-    this.showFindings(findings);
+    const failure = clip.undictated && { light: "red", word: words("clip.dictate"), message: clip.undictated };
+    this.showFindings(failure ? [failure, ...findings] : findings);
   }
 
   showFindings(rows) {

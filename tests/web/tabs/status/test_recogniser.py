@@ -23,7 +23,7 @@ LOCAL: Any = SimpleNamespace(session_hash="mine", headers={}, client=None, state
 
 
 class Machine:
-    """A fake environment of the recogniser's package. failure: raised by the next installation."""
+    """A fake environment of the recogniser's package. failure: raised by the next installation or transcription."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.installed, self.failure = False, list[Exception]()
@@ -31,13 +31,18 @@ class Machine:
         monkeypatch.setattr(module, "model_is_here", lambda model: self.installed and model in MODELS)
         monkeypatch.setattr(module, "pip_install", self.install)
         monkeypatch.setattr(module, "load_model", lambda _model: None)
-        monkeypatch.setattr(module, "transcribe", lambda _clip, model, _language: f"{WORDS} ({model})")
+        monkeypatch.setattr(module, "transcribe", self.transcribe)
 
     def install(self, _requirement: str, report: Callable[[str], object]) -> None:
         report("ctranslate2")
         if self.failure:
             raise self.failure.pop()
         self.installed = True
+
+    def transcribe(self, _clip: object, model: str, _language: str) -> str:
+        if self.failure:
+            raise self.failure.pop()
+        return f"{WORDS} ({model})"
 
 
 @pytest.fixture
@@ -84,6 +89,12 @@ def test_one_click_installs_the_recogniser_and_transcribes(
         dialog.get_by_role("button", name="Install").click()
         expect(dialog).to_be_hidden()
         expect(page.get_by_label("The words in this clip")).to_have_value(f"{WORDS} (tiny)")
+        # A failure is shown beside the button, which is far below the status line on a phone.
+        machine.failure = [EngineFailed("engine.no_recogniser_model", model="tiny", why="no connection")]
+        write.press("Enter")
+        expect(page.locator(".rp-words-findings")).to_contain_text("could not be downloaded")
+        write.press("Enter")
+        expect(page.locator(".rp-words-findings")).to_be_empty()
         open_tab(page, "Status")
         page.get_by_role("button", name="Automatic transcripts").click()
         expect(dialog).to_contain_text("The model “tiny” is ready to transcribe.")

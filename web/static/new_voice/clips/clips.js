@@ -20,6 +20,7 @@ export class Clip {
     this.wordsRow = null; // the finding about the number of words
     this.asked = null; // the part that is being examined
     this.dictating = false; // the server is transcribing it
+    this.undictated = ""; // why the user's request to transcribe it failed, until its transcript is written
     this.dictated = false; // the transcript is the server's, unedited
   }
 
@@ -46,6 +47,7 @@ export class Clip {
   // Sets a transcript written by hand for the part that is chosen now.
   write(words) {
     this.words = words;
+    this.undictated = "";
     this.wordsSpoken = words.trim() ? this.speechSeconds : null;
     this.dictated = false;
   }
