@@ -75,6 +75,7 @@ connect();
 window.reprise = {
   answers,
   beginSpeaking,
+  beginWriting: writing.beginWriting,
   clearSent,
   draft,
   endSaving,

@@ -21,7 +21,7 @@ export function mount({ element, props, watch }) {
   element.querySelector(".rp-welcome-skip").onclick = () => {
     keep(CLOSED);
     show();
-    document.querySelector("#rp-text textarea")?.focus();
+    window.reprise.beginWriting();
   };
   document.addEventListener("reprise:spoken", () => keep(MADE)); // the page does not move until it is opened again
   watch("value", () => {

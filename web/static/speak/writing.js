@@ -40,6 +40,14 @@ const TAG = /\[(?! *pause *:)[^[\]\n]{1,80}\](?!\()/i; // neither a pause nor a 
 const FRAMES = 60; // for which the tab may be awaited
 const PAUSES = [0.3, 0.5, 1, 2]; // seconds
 const area = () => document.querySelector("#rp-text textarea");
+// Sentences that the page wrote into the field.
+const untouched = new Set([""]);
+
+// Gives the text the focus. A sentence of the page is selected, so that what is typed replaces it.
+export function beginWriting() {
+  area()?.focus();
+  if (untouched.has(area()?.value.trim())) area().select();
+}
 
 export function mount({ element, props, trigger, watch }) {
   const find = (selector) => element.querySelector(selector);
@@ -92,7 +100,7 @@ export function mount({ element, props, trigger, watch }) {
   // not edited texts, also if they were chosen as an example or were there before the page was reloaded. Done here and
   // not on the server, so that text typed meanwhile is not lost.
   const first = props.value?.text ?? "";
-  const untouched = new Set(["", first]);
+  untouched.add(first);
   let suggested = "";
   let forgotten = false; // whether all data was deleted, and nothing was typed since
 

@@ -12,7 +12,7 @@ from web.ui.shared import SharedComponents, section_title
 if TYPE_CHECKING:
     from web.context import WebContext
 
-FOCUS_TEXT = "() => { reprise.focusText(); }"
+FOCUS_TEXT = "() => { reprise.beginWriting(); }"
 # `at` makes each value different: the answer to an earlier press may be lost.
 CHANGE_CLIPS = "() => [{ id: reprise.changing, at: Date.now() }, { __type__: 'update', selected: 'new' }]"
 

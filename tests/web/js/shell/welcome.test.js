@@ -10,6 +10,7 @@ globalThis.localStorage = {
   setItem: (key, value) => kept.set(key, value),
   removeItem: (key) => kept.delete(key),
 };
+globalThis.window = { reprise: { beginWriting() {} } };
 const { mount } = await import("../../../../web/static/shell/welcome.js");
 
 // Opens a page. answer(made): the server's answer. shown(): whether the first steps are seen.

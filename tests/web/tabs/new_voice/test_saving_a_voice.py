@@ -44,6 +44,12 @@ IN_VIEW = """(selectors) => {
     });
 }"""
 
+# What is typed then replaces it.
+SUGGESTION_IS_SELECTED = """() => {
+    const { value, selectionStart, selectionEnd } = document.activeElement;
+    return document.activeElement.matches("#rp-text textarea") && value && selectionStart === 0 && selectionEnd === value.length;
+}"""
+
 
 def wait_until_in_view(page: Page, *selectors: str) -> None:
     """Wait until all selectors are in the window and not under the player."""
@@ -112,6 +118,7 @@ def test_recording_becomes_a_voice_that_speaks_and_messages_of_saving_are_in_vie
         expect(page.get_by_role("tab", name="Speak")).to_have_attribute("aria-selected", "true")
         expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Ada”.")
         expect(picker(page)).to_have_value("Ada")
+        page.wait_for_function(SUGGESTION_IS_SELECTED, polling=100)
         engine.script.pace = 0.9
         page.get_by_role("button", name="Speak", exact=True).click()  # 4
         wait_for(page, "player.played > 0")
