@@ -17,6 +17,7 @@ import * as recorder from "./new_voice/recorder.js";
 import { clearSent, endSaving, saveOneAtATime, sendForm } from "./new_voice/sent_form.js";
 import * as player from "./player/player.js";
 import * as scriptEditor from "./script/script_editor.js";
+import { readingNotice } from "./script/script_list.js";
 import { beginSpeaking } from "./speak/begin.js";
 import * as takes from "./speak/takes/takes.js";
 import * as voiceCard from "./speak/voices/voice_card.js";
@@ -87,6 +88,7 @@ window.reprise = {
   keepTab,
   openIfChanged,
   opening,
+  readingNotice,
   sendForm,
   showNotice,
   mount(name, component) {

@@ -80,8 +80,8 @@ class ScriptEditor {
     apart.addEventListener("change", () => this.enter(apart, "paragraphs", { seconds: apart.valueAsNumber || 0 }));
     pace.addEventListener("change", () => this.enter(pace, "speeds", { speed: pace.valueAsNumber || 1 }));
     on("along", "change", () => this.goAlong(this.view.along.checked));
-    const formats = Object.entries(SCRIPT_FORMATS).map(([format, text]) =>
-      button({ text, onclick: () => this.save(format) }),
+    const formats = Object.entries({ ...SCRIPT_FORMATS, m4b: words("script.audio_book") }).map(([format, text]) =>
+      button({ class: `rp-script-save-${format}`, text, onclick: () => this.save(format) }),
     );
     const zips = Object.entries(SOUND_FORMATS).map(([format, text]) => {
       const label = words("script.zip_as", { format: text });

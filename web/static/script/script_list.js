@@ -20,6 +20,11 @@ function offerFiles({ target }, accept) {
   if (upload) upload.previousElementSibling.accept = accept;
 }
 
+// The notice while the server reads a file: a large book takes seconds. file: as Gradio describes it.
+export function readingNotice({ orig_name: name }) {
+  return create("p", { class: "rp-notice rp-busy", role: "status", text: words("clip.cutting", { name }) }).outerHTML;
+}
+
 // Has Gradio's upload button take a file that is dropped on the tab. Of several, it takes the first.
 function takeDropped({ files }) {
   const one = new DataTransfer();

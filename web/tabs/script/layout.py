@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # The component's script only runs when the tab is first shown, which may be after the first broadcast.
 REFRESH = "() => { window.repriseScriptMissedRefresh = true; window.repriseScript?.refresh(); }"
+READING = "(file) => reprise.readingNotice(file)"
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:
@@ -42,7 +43,11 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     made = [trouble, text, desk, shared.changes]
     listen(make.click, handlers.create_script, [text, shared.picker, token], made)
     imported = [trouble, desk, shared.changes]
-    listen(bring.upload, handlers.import_script, [bring, shared.picker, token], imported, trigger_mode="multiple")
+    bring.upload(None, bring, trouble, js=READING, queue=False, api_visibility="private", trigger_mode="multiple")
+    reading = listen(
+        bring.upload, handlers.import_script, [bring, shared.picker, token], imported, trigger_mode="multiple"
+    )
+    reading.failure(None, None, trouble, js="() => ''", queue=False, api_visibility="private")
     moved = [shared.notice, shared.text, desk, shared.changes, shared.tabs]
     listen(shared.hints.to_script, handlers.move_text, [shared.text, shared.picker, token], moved)
     listen(desk.act, handlers.run_action, token, [desk, shared.changes], trigger_mode="multiple")

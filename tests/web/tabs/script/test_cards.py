@@ -30,6 +30,7 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         assert ".srt" in str(chooser.value.element.get_attribute("accept"))
         wrong = tmp_path / "A film.mov"
         with hold_response(page, "choose one whose name", lambda: chooser.value.set_files(wrong)):
+            expect(page.locator("#rp-script-notice")).to_have_text("Reading A film.mov…")
             drop(tab(page), file)  # while the first one is still being read
             expect(text(page, 1)).to_have_value("Hello there. How are you?")
         expect(page.locator("#rp-script-notice")).to_contain_text("choose one whose name ends in .txt, .md")

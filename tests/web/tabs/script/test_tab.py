@@ -187,7 +187,7 @@ def set_author_and_cover(page: Page, storage: Storage, folder: Path) -> None:
     file = folder / "cover.png"
     file.write_bytes(picture("PNG", 1500, 900))
     tab(page).get_by_text("Save as").click()
-    cover = tab(page).get_by_role("group", name="Cover of the M4B")
+    cover = tab(page).get_by_role("group", name="Cover of the audio book")
     expect(cover.get_by_role("button", name="Remove the picture")).to_be_hidden()
     cover.locator("input").set_input_files(file)
     expect(cover.locator("img")).to_have_js_property("naturalWidth", 1000)
@@ -352,9 +352,9 @@ def save_files(page: Page, storage: Storage, ids: list[str], tmp_path: Path) -> 
     name, archive = downloaded(page, button(page, "Cards as WAV in a .zip"))
     assert (name, len(ZipFile(io.BytesIO(archive)).namelist())) == ("The harbour.wav.zip", len(cards))
     tab(page).get_by_text("Save as").click()
-    cover = tab(page).get_by_role("group", name="Cover of the M4B")
+    cover = tab(page).get_by_role("group", name="Cover of the audio book")
     expect(cover.locator("img")).to_have_js_property("naturalWidth", 1000)
-    name, book = downloaded(page, button(page, "M4B"))
+    name, book = downloaded(page, button(page, "Audio book (M4B)"))
     assert (name, book[4:12]) == ("The harbour.m4b", b"ftypM4B ")
     with av.open(io.BytesIO(book)) as read:
         shown = read.streams.video[0]
