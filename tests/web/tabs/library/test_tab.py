@@ -264,7 +264,7 @@ def delete_and_restore(page: Page, library: VoiceLibrary) -> None:
 
     for name, now in (("Zoe", "Anna"), ("Anna", "Ben")):
         delete(name)
-        expect(page.locator(".rp-lib-message")).to_have_text(f"The voice is now “{now}”.")
+        expect(page.locator(".rp-lib-message")).to_have_text(f"The voice under “Speak” is now “{now}”.")
         expect(picker(page)).to_have_value(now)
     for name in ("Zoe", "Anna"):
         undo(page, name).click()
