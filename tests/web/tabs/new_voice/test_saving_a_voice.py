@@ -46,8 +46,9 @@ IN_VIEW = """(selectors) => {
 
 # What is typed then replaces it.
 SUGGESTION_IS_SELECTED = """() => {
-    const { value, selectionStart, selectionEnd } = document.activeElement;
-    return document.activeElement.matches("#rp-text textarea") && value && selectionStart === 0 && selectionEnd === value.length;
+    const field = document.activeElement;
+    if (!field.matches("#rp-text textarea")) return false;
+    return field.value && field.selectionStart === 0 && field.selectionEnd === field.value.length;
 }"""
 
 
