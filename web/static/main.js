@@ -22,6 +22,7 @@ import { beginSpeaking } from "./speak/begin.js";
 import * as takes from "./speak/takes/takes.js";
 import * as voiceCard from "./speak/voices/voice_card.js";
 import * as writing from "./speak/writing.js";
+import { beginWriting } from "./speak/writing.js";
 import * as dictionary from "./shell/dictionary.js";
 import { refuseFiles } from "./shell/file_drops.js";
 import * as recogniser from "./shell/recogniser.js";
@@ -76,7 +77,7 @@ connect();
 window.reprise = {
   answers,
   beginSpeaking,
-  beginWriting: writing.beginWriting,
+  beginWriting,
   clearSent,
   draft,
   endSaving,
