@@ -93,6 +93,7 @@ def test_recording_becomes_a_voice_that_speaks_and_messages_of_saving_are_in_vie
         expect(page.locator(".rp-script-text")).to_have_text(READING_TEXTS[0])
         begin_recording(page)
         wait_until_in_view(page, *needed)
+        expect(page.locator(".rp-lamp")).to_be_hidden()  # “Too loud”
         stop.click()
         page.locator("#rp-save").scroll_into_view_if_needed()
         page.get_by_role("button", name="Record again").click()
