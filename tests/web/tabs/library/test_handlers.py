@@ -253,7 +253,10 @@ def test_deleting_the_picked_voice_picks_another_and_undo_picks_it_again(
     zoe, ben = library.add(voice("Zoe")), library.add(voice("Ben"))
     listed, _, picker = press(events.delete_voice, zoe.id, id=zoe.id)
     assert (picker.value, picker.choices) == (ben.id, [("Ben", ben.id)])
-    assert (listed["answer"]["text"], listed["answer"]["replacement"]) == ("The voice under “Speak” is now “Ben”.", ben.id)
+    assert (listed["answer"]["text"], listed["answer"]["replacement"]) == (
+        "The voice under “Speak” is now “Ben”.",
+        ben.id,
+    )
     _, _, picker = press(events.restore_voice, ben.id, id=zoe.id, replacement=ben.id)
     assert (picker.value, len(picker.choices)) == (zoe.id, 2)
 
