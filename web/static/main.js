@@ -33,7 +33,7 @@ import * as welcome from "./shell/welcome.js";
 import * as voiceRail from "./speak/voices/voice_rail.js";
 import * as checker from "./status/checker.js";
 import * as status from "./status/status.js";
-import { describeAccordions, focusWhenShown, listen, mayFocus, nameOverflow } from "./ui/keyboard.js";
+import { describeAccordions, focusWhenShown, listen, nameOverflow } from "./ui/keyboard.js";
 import { closeFromOutside, keepInPage } from "./ui/menus.js";
 import { translate } from "./ui/words.js";
 
@@ -82,7 +82,6 @@ window.reprise = {
   draft,
   endSaving,
   fillIn,
-  focusText: () => mayFocus() && document.querySelector("#rp-text textarea").focus(),
   focusWhenShown,
   interrupted,
   keepDraft,

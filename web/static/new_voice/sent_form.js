@@ -41,7 +41,7 @@ export function clearSent(notice, ...now) {
 // Called when the event is over, in either way. Speak is shown if the voice is saved; then there is no notice.
 export function endSaving() {
   unended = false;
-  if (!document.querySelector("#rp-form-notice .rp-notice")) document.querySelector("#rp-text textarea")?.focus();
+  if (!document.querySelector("#rp-form-notice .rp-notice")) window.reprise.beginWriting();
   if (pressedAgain) document.querySelector("#rp-save").click();
   pressedAgain = false;
 }

@@ -10,7 +10,7 @@ import { isForeign } from "./language.js";
 import { button, create, isShown } from "../ui/elements.js";
 import { lengthOf, secondsOf } from "../ui/format.js";
 import { draw } from "../ui/icons.js";
-import { composes } from "../ui/keyboard.js";
+import { composes, mayFocus } from "../ui/keyboard.js";
 import { remember, remembered } from "../ui/remember.js";
 import { typeInto } from "../ui/typing.js";
 import { inEnglish, pageLanguage, words } from "../ui/words.js";
@@ -40,11 +40,12 @@ const TAG = /\[(?! *pause *:)[^[\]\n]{1,80}\](?!\()/i; // neither a pause nor a 
 const FRAMES = 60; // for which the tab may be awaited
 const PAUSES = [0.3, 0.5, 1, 2]; // seconds
 const area = () => document.querySelector("#rp-text textarea");
-// Sentences that the page wrote into the field.
-const untouched = new Set([""]);
+const untouched = new Set([""]); // sentences that the page wrote into the field
 
-// Gives the text the focus. A sentence of the page is selected, so that what is typed replaces it.
+// Gives the text the focus, unless the user is in another field. A sentence of the page is selected, so that what is typed
+// replaces it.
 export function beginWriting() {
+  if (!mayFocus()) return;
   area()?.focus();
   if (untouched.has(area()?.value.trim())) area().select();
 }

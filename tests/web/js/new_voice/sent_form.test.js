@@ -20,10 +20,13 @@ globalThis.document = {
   querySelector: (selector) => shown[selector],
 };
 
-globalThis.window = { repriseRecorder: { ready: () => Promise.resolve(clips) } };
+let begun; // whether the text to speak has the focus
+globalThis.window = { repriseRecorder: { ready: () => Promise.resolve(clips) }, reprise: { beginWriting: () => (begun = true) } };
 
 test.beforeEach(() => {
   saved = [];
+  shown = {};
+  begun = false;
   [clips] = FORM;
 });
 
@@ -87,6 +90,7 @@ test("Save pressed before the event of a refusal is over is pressed again when i
   endSaving();
   endSaving();
   assert.equal(presses, 1);
+  assert.ok(!begun);
 });
 
 test("the clips of the voice are known until it is saved", async () => {
@@ -94,4 +98,5 @@ test("the clips of the voice are known until it is saved", async () => {
   assert.deepEqual(["/a", "/c"].map(isBeingSaved), [true, false]);
   endSaving();
   assert.ok(!isBeingSaved("/a"));
+  assert.ok(begun);
 });
