@@ -212,8 +212,10 @@ class ScriptRunner:
             if run.over.is_set():
                 return
             run.over.set()
-        with suppress(DatabaseUnavailable, ScriptNotFound):
+        try:
             self._storage.scripts.end_run(run.script_id, run.id, owner=run.owner)
+        except Exception as error:  # of any type: those who wait for the end are told. The claims lapse
+            log.info("a run was not ended in the database: %s", describe_error(error))
         for on_end in run.on_end:  # without the lock, since they may call the runner
             on_end()
 

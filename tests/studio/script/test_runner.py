@@ -6,8 +6,10 @@ from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from sqlalchemy.exc import ProgrammingError
 
 from engine.engine import SpeakOptions
 from engine.errors import ClaimLost, EngineBusy, EngineClosed, InvalidText
@@ -362,6 +364,16 @@ def test_each_end_callback_is_called_once(actor: Actor, runner: ScriptRunner, st
     until(lambda: len(actor.said) > len(TEXTS))
     runner.stop(OWNER, script)
     until(lambda: over[2:] == ["stopped"])
+
+
+def test_end_that_cannot_be_stored_is_told(
+    runner: ScriptRunner, storage: Storage, script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a newer version upgrades the library. The visitor would have a script less."""
+    ended = threading.Event()
+    monkeypatch.setattr(storage.scripts, "end_run", Mock(side_effect=ProgrammingError("UPDATE", {}, ValueError())))
+    runner.start(OWNER, script, ended.set)
+    until(ended.is_set)
 
 
 @pytest.mark.parametrize("fails", [False, True])
