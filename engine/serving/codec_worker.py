@@ -180,14 +180,14 @@ class CodecWorker:
         Blocks; must not be called on the worker's thread. Raises EngineClosed, EngineFailed.
         """
         stream, decoded = CodecStream(filtered=filtered), SimpleQueue[Samples | Exception]()
-        self._submit_whole(stream, codes, decoded.put)
         found: list[Samples] = []
         try:
+            self._submit_whole(stream, codes, decoded.put)
             while sum(map(len, found)) < codes.shape[1] * self.frame_length:
                 found.append(_samples(decoded.get()))
             return np.concatenate(found)
         finally:
-            self.drop(stream)  # the remaining chunks, if one has failed
+            self.drop(stream)  # the remaining chunks, if one has failed or could not be submitted
 
     def context_stream(self, codes: NDArray[np.int64]) -> CodecStream:
         """Return an ended stream that decodes `codes` `[K, T]`, T ≥ 1, for other streams to continue from.

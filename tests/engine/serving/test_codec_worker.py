@@ -385,6 +385,24 @@ def test_dropped_stream_delivers_nothing_and_frees_its_row(recording: RecordingD
     assert recording.batches == [(1, 4), (1, 4), (1, 4), (1, 2), (1, 3)]
 
 
+def test_codes_that_cannot_be_submitted_keep_no_row(decoder: CodecDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes, late = np.zeros((CODEBOOKS, 20), np.int64), Take([2])  # codes of two chunks
+    with running_worker(decoder, rows=1) as worker:
+        submit = worker.submit
+
+        def fails(stream: CodecStream, part: NDArray[np.int64], deliver: codec_worker.Deliver) -> None:
+            if part.shape[1] < 16:
+                raise MemoryError
+            submit(stream, part, deliver)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(worker, "submit", fails)
+            with pytest.raises(MemoryError):
+                worker.decode(codes)
+        late.submit_all(worker)
+        assert_decoded(late, decoder)
+
+
 def test_streams_are_dropped_in_any_state(recording: RecordingDecoder) -> None:
     """States: idle with a row, waiting for a row, waiting for another stream, and not yet submitted."""
     idle, rowless, unknown = Take([2]), Take([2], seed=1), Take([2], seed=2)
