@@ -149,6 +149,7 @@ class CodecWorker:
         self._free = list(range(rows))
         self._streams: list[CodecStream] = []  # with work left, the least recently served first
         self._inbox: Inbox[tuple[CodecStream, DecodeJob | None]] = Inbox()
+        self._received: deque[tuple[CodecStream, DecodeJob | None]] = deque()  # messages that are to be handled
         self._engine_idle = True
         self._contexts: OrderedDict[bytes, CodecStream] = OrderedDict()  # the least recently used first
         self._contexts_lock = threading.Lock()
@@ -256,7 +257,7 @@ class CodecWorker:
         self._inbox.close()
         pending = [job.deliver for stream in self._streams for job in stream.jobs]
         pending += [stream.deliver_rest for stream in self._streams if stream.deliver_rest and not stream.jobs]
-        for deliver in (*pending, *(job.deliver for _, job in self._inbox.read() if job)):
+        for deliver in (*pending, *(job.deliver for _, job in (*self._received, *self._inbox.read()) if job)):
             deliver(reason)
 
     @torch.inference_mode()
@@ -271,25 +272,31 @@ class CodecWorker:
     def _receive(self) -> bool:
         """Read new messages, waiting for one when there is no work. Returns False once closed."""
         busy = self._ended() or self._ready()
-        for stream, job in self._inbox.read() if busy else self._wait():
-            if stream.finished:
-                continue
-            if stream not in self._streams:
-                self._streams.append(stream)
-            if job is None:
-                stream.ended = True
-            elif stream.error:
-                job.deliver(stream.error)
-            else:
-                if self._postfilter and stream.filtered:
-                    job = DecodeJob(job.codes, partial(_deliver_filtered, stream, job.deliver))
-                stream.jobs.extend(self._parts(job))
+        self._received.extend(self._inbox.read() if busy else self._wait())
+        while self._received:
+            self._handle(*self._received[0])
+            self._received.popleft()
         for stream in self._streams:
             if stream.dropped:
                 stream.ended = True
                 stream.jobs.clear()
                 stream.deliver_rest = None
         return not self._inbox.closed
+
+    def _handle(self, stream: CodecStream, job: DecodeJob | None) -> None:
+        """Handle a message: the next chunk of a stream, or None for its end."""
+        if stream.finished:
+            return
+        if stream not in self._streams:
+            self._streams.append(stream)
+        if job is None:
+            stream.ended = True
+        elif stream.error:
+            job.deliver(stream.error)
+        else:
+            if self._postfilter and stream.filtered:
+                job = DecodeJob(job.codes, partial(_deliver_filtered, stream, job.deliver))
+            stream.jobs.extend(self._parts(job))
 
     def _parts(self, job: DecodeJob) -> list[DecodeJob]:
         """Split a chunk into jobs of the captured lengths; without graphs, return it whole."""

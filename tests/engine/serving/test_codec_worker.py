@@ -561,6 +561,20 @@ def test_error_that_stops_the_thread_reaches_all_waiting_streams(recording: Reco
         assert isinstance(late.next(), EngineClosed)
 
 
+def test_error_in_a_message_reaches_the_streams_of_the_others(recording: RecordingDecoder) -> None:
+    error, takes = ZeroDivisionError("unexpected error"), [Take([2]), Take([4], seed=1)]
+
+    def broken(frames: int) -> list[int]:
+        raise error
+
+    with running_worker(recording) as worker:
+        with recording.keep_busy(worker):
+            worker._batches.part_lengths = broken  # type: ignore[method-assign]
+            for take in takes:
+                take.submit_all(worker)
+        assert [take.next() for take in takes] == [error] * len(takes)
+
+
 def fail_once(function: Callable[..., Any], error: Exception) -> Callable[..., Any]:
     """Return a wrapper of `function` that raises `error` on its first call."""
     left = [error]
