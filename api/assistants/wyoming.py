@@ -163,9 +163,7 @@ class WyomingHandler(AsyncEventHandler):
         name = await run_in_threadpool(self._voice_name, voice)
         stream = await open_stream(self._context, self._caller, text, VoiceChoice(name), AudioOutput("pcm"))
         self._sending = asyncio.create_task(self._send_audio(stream, end))
-        await asyncio.sleep(
-            0
-        )  # until it runs: cancelled before, because the client has left, it would not end the speech
+        await asyncio.sleep(0)  # until it runs: if cancelled before, it would not end the speech
 
     async def _finish_sending(self) -> None:
         if self._sending is not None:
