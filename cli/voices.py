@@ -163,13 +163,16 @@ def _import_archive(library: VoiceLibrary, file: Path) -> None:
     """Import the voices of an archive, and print what became of each. Raises InvalidInput if any was not imported."""
     from studio.voices.voice_archive import VoiceArchive
 
-    left = 0
+    imported = left = 0
     for inner, data in VoiceArchive(file, file.name).voice_files():
         try:
             say(f"Imported “{library.import_voice(data).name}”.")
+            imported += 1
         except (InvalidInput, NameTaken) as error:
             say(f"{inner}: {error}")
             left += 1
+    if not imported and not left:
+        raise InvalidInput(f"There is no file in {file.name}.")
     if left:
         raise InvalidInput(f"Not imported: {left} of the files in {file.name}.")
 

@@ -448,6 +448,9 @@ def test_voices_are_added_renamed_exported_deleted_and_imported(run: Run) -> Non
     assert said[2].startswith("notes.txt: ")
     assert said[3:] == ["Not imported: 2 of the files in voices.zip."]
 
+    ZipFile("empty.zip", "w").close()
+    assert_rejected(run("voices", "import", "empty.zip"), "There is no file in empty.zip.")
+
     exported.write_bytes(exported.read_bytes()[:-1])
     assert_rejected(run("voices", "import", exported, "--name", "Third"), "damaged")
     assert listed_names(run("voices", "list")) == ["Other", "Zoë / 1"]
