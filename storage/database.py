@@ -223,9 +223,11 @@ class Database:
         """Delete the objects that no row refers to. A failure is logged; `maintain` tries again."""
         if self._objects is None:
             return
+        with contextlib.suppress(DatabaseUnavailable), self.write() as session:  # not on a full disk
+            stored_objects.give_up(session=session, before=utc_now() - WRITING)
         with contextlib.suppress(DatabaseUnavailable):
-            with self.write() as session:
-                names = stored_objects.unused(session=session, before=utc_now() - WRITING)
+            with self.read() as session:
+                names = stored_objects.unused(session=session)
             random.shuffle(names)  # those that cannot be deleted must not always come first
             self._discard(self._objects, names)
 

@@ -49,12 +49,14 @@ def never_kept(*, session: Session, names: Sequence[str]) -> list[str]:
     return [name for name in names if name not in kept]
 
 
-def unused(*, session: Session, before: datetime) -> list[str]:
-    """Return the objects that no row refers to, and none will. Objects never kept count only if noted before `before`;
-    they are marked, so that `keep` refuses them.
-    """
-    given_up = update(StoredObjectRow).where(~StoredObjectRow.kept, StoredObjectRow.created < before)
-    changed_rows(session, given_up.values(kept=True))
+def give_up(*, session: Session, before: datetime) -> None:
+    """Count the objects that were noted before `before` and never kept as unused; `keep` refuses them from then on."""
+    late = update(StoredObjectRow).where(~StoredObjectRow.kept, StoredObjectRow.created < before)
+    changed_rows(session, late.values(kept=True))
+
+
+def unused(*, session: Session) -> list[str]:
+    """Return the objects that no row refers to, and none will."""
     query = select(StoredObjectRow.name).where(StoredObjectRow.kept)
     return list(session.scalars(query.where(*(~exists().where(each == StoredObjectRow.name) for each in REFERRING))))
 

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Engine, event
 from sqlalchemy.pool import PoolProxiedConnection
 
-from engine.errors import DatabaseUnavailable, NameTaken, VoiceNotFound
+from engine.errors import DatabaseUnavailable, DiskFull, NameTaken, VoiceNotFound
 from storage import Storage, durable_files
 from storage.database import Database
 from storage.object_store import ObjectStore
@@ -249,6 +249,23 @@ def test_sound_is_not_stored_while_its_object_is_deleted_as_unused(
             database.maintain()
     assert objects(str(place)) == []
     assert count_rows(url, "stored_objects") == 0
+
+
+def test_unused_objects_are_deleted_if_nothing_can_be_written(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk, a deletion uses reserved space, and the object's space is needed."""
+
+    def refuse(**_given: object) -> None:
+        raise DiskFull("database.full")
+
+    place = tmp_path / "sounds"
+    with Storage.open(url, audio_store=place) as storage:
+        made = storage.history.add(spoken())
+        assert made is not None
+        monkeypatch.setattr(stored_objects, "give_up", refuse)
+        storage.history.delete(made.id)
+    assert objects(str(place)) == []
 
 
 def note_unused(database: Database, names: Sequence[str]) -> None:
