@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Literal, ParamSpec
@@ -13,6 +14,7 @@ from engine.errors import DatabaseUnavailable, InvalidInput
 from web.gradio_internals import component_id
 
 P = ParamSpec("P")
+_START = time.time() - time.monotonic()
 ChangeBroadcast = dict[str, str]
 
 
@@ -84,6 +86,14 @@ def skip_on_error(outputs: int) -> Callable[[Callable[P, Any]], Callable[P, Any]
         return handle
 
     return decorate
+
+
+def answer_time() -> float:
+    """Return the time by which a page knows the newest of several answers; call it before the answer's data is read.
+
+    It does not go back when the clock is set back: the page would take no new answer until the clock is as late again.
+    """
+    return _START + time.monotonic()
 
 
 def broadcast_change(*what: Literal["voices", "history", "scripts", "words"]) -> ChangeBroadcast:

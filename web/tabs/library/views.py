@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from storage.repositories.voices.usage import VoiceUse
 from storage.voices.library import TRASH_RETENTION
 from studio.pictures.portraits import portrait_id
 from web.tabs.new_voice.clips import has_changeable_clips
+from web.ui.events import answer_time
 from web.ui.voice_picker import description_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def library_view(context: WebContext, owner: Owner, texts: Texts) -> dict[str, A
     at: when it was read. voices: the owner's and the samples. bytes: storage used. all: a link to an archive of the
     owner's voices. aside: deleted voices that can be restored.
     """
-    at = time.time()  # before the reads: responses can arrive out of order, and the newest wins
+    at = answer_time()
     storage = context.storage
     used, uses = storage.storage_use(owner=owner.key), storage.uses.all(owner=owner.key)
     voices = storage.voices.list(owner=owner.key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import gradio as gr
 
 from engine.errors import VoiceNotFound
 from web.tabs.speak.views import rail_voice_view
-from web.ui.events import skip_on_error
+from web.ui.events import answer_time, skip_on_error
 from web.ui.payloads import Id, Payload, parse_payload
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class RailHandlers:
     def list_voices(self, token: Any, request: gr.Request) -> Any:
         """Output: rail, with new links."""
         owner, texts = self._context.owner(token, request), self._context.texts(request)
-        at = time.time()  # before the reads: answers can arrive out of order, and the newest wins
+        at = answer_time()
         voices = self._context.voices.list(owner=owner.key)
         marked = self._context.storage.favourites.ids(owner=owner.key)
         pictures, links = self._context.storage.portraits.all(owner=owner.key), self._context.links

@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -122,6 +123,18 @@ def test_list_has_all_details_of_a_voice(
     assert listed["bytes"] == {"voices": used.voices, "takes": used.takes}
     assert used.voices > 0 < used.takes
     assert all(each[link].startswith("/reprise/files/") for each in listed["voices"] for link in ("clip", "file"))
+
+
+@pytest.mark.parametrize("handlers", [LibraryHandlers, RailHandlers])
+def test_lists_keep_their_order_when_the_clock_is_set_back(
+    context: WebContext, handlers: Callable[[WebContext], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page drops lists that are older than its own."""
+    times = []
+    for clock in (2e9, 1e9, 0.0):
+        monkeypatch.setattr(time, "time", lambda clock=clock: clock)
+        times.append(handlers(context).list_voices(None, NO_REQUEST)["at"])
+    assert times == sorted(times)
 
 
 def test_samples_alone_offer_no_export(events: LibraryHandlers, samples: list[VoiceRecord]) -> None:

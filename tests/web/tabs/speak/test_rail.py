@@ -1,6 +1,5 @@
 """The voice rail, without a page."""
 
-import time
 from typing import Any
 
 import gradio as gr
@@ -10,6 +9,7 @@ from storage import Storage, VoiceLibrary
 from tests.support.fake_engine import voice
 from web.context import WebContext
 from web.tabs.speak.rail import RailHandlers
+from web.ui.events import answer_time
 
 
 def test_a_mark_of_a_voice_that_was_deleted_meanwhile_only_updates_the_rail(
@@ -31,7 +31,7 @@ def test_the_time_of_a_list_is_before_it_is_read(
     read, began = storage.favourites.ids, []
 
     def note(**owner: Any) -> set[str]:
-        began.append(time.time())
+        began.append(answer_time())
         return read(**owner)
 
     monkeypatch.setattr(storage.favourites, "ids", note)
