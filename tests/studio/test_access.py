@@ -1,5 +1,6 @@
 """Admission of callers: with a key from anywhere, without one only from this machine, and within limits."""
 
+import time
 from contextlib import suppress
 from typing import Any, cast
 from unittest.mock import Mock
@@ -47,6 +48,20 @@ def test_request_rate_is_limited(storage: Storage) -> None:
     assert 3500 < refused.value.wait <= 3601
     for _ in range(3):
         access.count_request(Caller())
+
+
+def test_requests_are_admitted_when_the_clock_was_set_back(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    access = Access(storage.keys)
+    _, key = storage.keys.create(NewKey("Home", "local", rate=Allowance(1, 60)))
+    caller = access.admit(key, local=False)
+    now = time.time()
+    access.count_request(caller)
+    for seconds in (0, 59):
+        monkeypatch.setattr(time, "time", lambda later=now + seconds: later)
+        with pytest.raises(LimitReached, match="try again in"):
+            access.count_request(caller)
+    monkeypatch.setattr(time, "time", lambda: now - 3600)
+    access.count_request(caller)
 
 
 def test_key_is_checked_again_at_each_further_request(storage: Storage) -> None:
