@@ -60,6 +60,10 @@ export class RecorderView {
     return script.open && !script.hidden ? this.find(".rp-script-text").textContent : "";
   }
 
+  foldScript() {
+    this.find(".rp-script").open = false;
+  }
+
   // text: "" for none. others: whether there are more texts.
   showScript(text, others) {
     this.find(".rp-script").hidden = !text;

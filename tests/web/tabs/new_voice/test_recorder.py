@@ -165,8 +165,8 @@ def test_clips_are_recorded_again_played_and_removed(page: Page, tmp_path: Path)
     assert names[1:] == ["flite_slt.flac"]
     assert both["chosen"] == 1
     assert both["clips"][0]["words"] == "", "a closed script gives no words"
+    expect(page.locator(".rp-script-text")).to_be_hidden()  # it is not what the file says
 
-    page.locator(".rp-script summary").click()
     page.locator(".rp-clip-name").first.click()
     page.get_by_label("The words in this clip").fill("My own words.")
     begin_recording(page, 5, f"Record again: {names[0]}")
