@@ -399,7 +399,10 @@ class Recorder {
   remove(clip) {
     this.server.forget(clip);
     this.clips.remove(clip);
-    if (!this.clips.list.length) this.invite();
+    if (!this.clips.list.length) {
+      this.invite();
+      this.view.unfoldScript();
+    }
     this.publish();
   }
 

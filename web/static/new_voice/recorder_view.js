@@ -15,6 +15,7 @@ export class RecorderView {
     Object.assign(this, { element, recorder });
     this.find = (selector) => element.querySelector(selector);
     this.frame = null;
+    this.folded = false; // whether the page, not the user, has folded the text to read
     this.waiting = null; // the button that had the focus when it was disabled
     this.find(".rp-record").onclick = () => recorder.press();
     this.find(".rp-choose").onclick = () => this.find(".rp-file").click();
@@ -61,7 +62,14 @@ export class RecorderView {
   }
 
   foldScript() {
-    this.find(".rp-script").open = false;
+    const script = this.find(".rp-script");
+    this.folded ||= script.open;
+    script.open = false;
+  }
+
+  unfoldScript() {
+    if (this.folded) this.find(".rp-script").open = true;
+    this.folded = false;
   }
 
   // text: "" for none. others: whether there are more texts.

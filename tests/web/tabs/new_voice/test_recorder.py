@@ -468,6 +468,7 @@ def test_finding_is_shown_with_a_one_click_repair(page: Page, tmp_path: Path) ->
         held[0].continue_()
     wait_until_deleted(page, Path(answer.value.json()[0]))
     expect(page.locator(".rp-clip-line")).to_have_count(0)
+    expect(page.locator(".rp-script-text")).to_be_visible()  # it was folded when the file was added
 
     def record() -> None:
         begin_recording(page)
