@@ -114,14 +114,15 @@ def test_voice_card_is_shown_to_its_owner_only(
         assert events.show_voice(picked, ben.token, None)[0] is None  # type: ignore[arg-type]
 
 
-def test_a_picked_voice_is_prepared_if_its_clip_is_used(
+def test_a_picked_voice_is_prepared_if_the_model_clones(
     context: WebContext, library: VoiceLibrary, engine: FakeEngine, anna: Any, ben: Any
 ) -> None:
     hers = library.add(voice("Anna"), owner=anna.owner.key).id
     events = SpeakHandlers(context)
+    engine.capabilities = replace(engine.capabilities, clones=False)
     events.show_voice(hers, anna.token, None)  # type: ignore[arg-type]
     assert engine.prepared == []
-    engine.capabilities = replace(engine.capabilities, uses_clips=True)
+    engine.capabilities = replace(engine.capabilities, clones=True)
     for each in (ben, anna):
         events.show_voice(hers, each.token, None)  # type: ignore[arg-type]
     assert engine.prepared == ["Anna"]
