@@ -7,7 +7,14 @@ export class ContinuousPlayback {
   // sound in advance, so that fetching does not lengthen the pause.
   constructor({ script, isDeleted, play, ready, later = (...what) => setTimeout(...what), forget = (timer) => clearTimeout(timer) }) {
     Object.assign(this, { script, isDeleted, play, ready, later, forget });
-    Object.assign(this, { on: true, heard: null, awaited: null, timer: null });
+    Object.assign(this, { on: true, heard: null, awaited: null, timer: null, rests: 0 });
+  }
+
+  // Returns whether playback may begin when the server has answered: not if a card is heard, or if anything has ended it or
+  // has been played meanwhile.
+  plan() {
+    const { rests } = this;
+    return () => this.on && !this.heard && rests === this.rests;
   }
 
   // Plays from this card on, as soon as it is spoken.
@@ -19,7 +26,7 @@ export class ContinuousPlayback {
 
   rest() {
     this.forget(this.timer);
-    Object.assign(this, { heard: null, awaited: null, timer: null });
+    Object.assign(this, { heard: null, awaited: null, timer: null, rests: this.rests + 1 });
   }
 
   // Called when a card is played.

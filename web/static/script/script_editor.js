@@ -269,11 +269,12 @@ class ScriptEditor {
   async speak(card = null) {
     const { script, listening } = this;
     if (listening.on) window.reprisePlayer.wake(); // in the user gesture
+    const mayBegin = listening.plan();
     const answer = await this.ask("speak", card ? { card: card.id } : {});
     if (!answer || script !== this.script || !script.head.running) return;
     const from = card ? script.order.indexOf(card.id) : 0;
     const first = script.list.slice(from).find(isComing);
-    if (listening.on && first && !listening.heard) listening.begin(card ? card.id : first.id);
+    if (first && mayBegin()) listening.begin(card ? card.id : first.id);
     this.later();
   }
 

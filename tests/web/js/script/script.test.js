@@ -281,6 +281,16 @@ test("the next card does not interrupt a sound that was begun in the pause befor
   assert.deepEqual(heard, ["a"]);
 });
 
+test("playback does not begin with an answer that comes after a stop, a recording or another sound", () => {
+  const { listening: along } = listening([card("a"), card("b")]);
+  assert.equal(along.plan()(), true);
+  for (const meanwhile of [() => along.rest(), () => along.sounds("take of the list"), () => along.playing(card("b")), () => (along.on = false)]) {
+    const mayBegin = along.plan();
+    meanwhile();
+    assert.equal(mayBegin(), false);
+  }
+});
+
 test("cards that were not spoken are no longer awaited when speaking ends", () => {
   const { listening: along, script, heard } = listening([card("a", { state: "queued", take: null, sound: null })], true);
   along.begin("a");
