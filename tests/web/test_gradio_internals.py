@@ -108,6 +108,20 @@ def test_no_component_gets_the_status_of_events(demo: gr.Blocks) -> None:
     assert {len(each["show_progress_on"]) for each in events if each["outputs"]} == {0}
 
 
+def test_a_choice_is_kept_before_it_is_sent(demo: gr.Blocks) -> None:
+    """Otherwise no answer could change the component any more (static/connection/latest_answers.js)."""
+    kept, sent = {}, {}
+    for event in demo.get_config_file()["dependencies"]:
+        for component, kind in event["targets"]:
+            if kind == "input" and event["backend_fn"]:
+                sent[component] = event["id"]
+            elif kind == "input" and "answers.chose" in (event["js"] or ""):
+                kept[component] = event["id"]
+    both = kept.keys() & sent.keys()
+    assert both, "History's settings"
+    assert all(kept[each] < sent[each] for each in both)
+
+
 def size(state: SessionState) -> int:
     parts = [state.config_values, *state.config_values.values(), state.blocks_config.blocks, state.blocks_config.fns]
     return sum(map(sys.getsizeof, parts))

@@ -57,7 +57,8 @@ def listen_to_latest(event: Any, fn: Any, inputs: Any, outputs: Any, **more: Any
 def keep_choices(*components: Any) -> None:
     """Keep a visitor's choices in these components from being overwritten by responses to earlier requests.
 
-    What is entered into text boxes and sliders is kept without this (static/connection/latest_answers.js).
+    Call it before `listen` with their `input`. What is entered into text boxes and sliders is kept without this
+    (static/connection/latest_answers.js).
     """
     for component in components:
         component.input(None, None, None, js=keeping(component), queue=False, api_visibility="private")

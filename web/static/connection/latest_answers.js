@@ -7,31 +7,39 @@ const LATEST = "only the latest press counts";
 const FIELDS = ["textbox", "slider"]; // types of the components into which the user enters text or numbers
 export const UNCHANGED = { __type__: "update" }; // Gradio leaves the component as it is
 
+const UNSENT = Infinity;
+// The components whose change an event follows.
+const changedIn = ({ targets = [] }) => targets.filter(([, kind]) => kind === "input").map(([component]) => component);
+
 const isUpdate = (value) => value?.__type__ === "update";
 const isUnchanged = (value) => isUpdate(value) && Object.keys(value).length === 1;
 
 export class LatestAnswers {
-  // events: from Gradio's configuration, { id, outputs, js }. Components are identified by their ids.
+  // events: from Gradio's configuration, { id, targets, inputs, outputs, js, backend_fn }. Components are identified by their ids.
   constructor(events) {
     this.events = new Map(events.map((event) => [event.id, event]));
+    this.sending = new Set(events.filter(({ backend_fn: isSent }) => isSent).flatMap(changedIn)); // components whose choices are sent
     this.count = 0; // numbers requests and choices in order
     this.requests = new Map(); // by component: numbers of the requests that fill it, except failed ones
     this.sent = new Map(); // by event: number of its last request, if only that one counts
-    this.choices = new Map(); // by component: number of the user's last choice
+    this.choices = new Map(); // by component: number of the user's last choice, or UNSENT
   }
 
   // Called when an event is sent. Returns its request, for `failed` or `settle`.
   ask(id) {
-    const { outputs = [], js } = this.events.get(id) ?? {};
+    const { inputs = [], outputs = [], js } = this.events.get(id) ?? {};
     const request = { id, number: ++this.count, outputs, shows: Boolean(js?.includes?.(SHOWS)) };
+    const sent = request.shows ? [] : inputs.filter((component) => this.choices.get(component) === UNSENT);
+    for (const component of sent) this.choices.set(component, request.number);
     if (js?.includes?.(LATEST)) this.sent.set(id, request.number);
     if (request.shows) outputs.forEach((component) => this.note(request, component));
     return request;
   }
 
-  // Called when the user changed a component.
+  // Called when the user changed a component, before the event that sends the choice, if there is one. That event may wait for
+  // the end of an earlier one; what is requested meanwhile does not know the choice.
   chose(component) {
-    this.choices.set(component, ++this.count);
+    this.choices.set(component, this.sending.has(component) ? UNSENT : ++this.count);
   }
 
   // Counts each entry into a field as a choice. Gradio's own event leaves out what is pasted, dictated or composed by an

@@ -91,6 +91,28 @@ test("what is entered into a field meanwhile is kept, however it is entered", ()
   assert.deepEqual(answers.settle(second, ["", 1, "list"]), [unchanged, 1, "list"]);
 });
 
+test("a choice that is sent later than the next request is kept until it is sent", () => {
+  const KEEP = 13;
+  const input = { targets: [[KEEP, "input"]] };
+  const more = [
+    { id: 6, ...input, outputs: [], js: "() => { reprise.answers.chose(13); }", backend_fn: false },
+    { id: 7, ...input, inputs: [KEEP], outputs: [HINTS], js: null, backend_fn: true },
+    { id: 9, targets: [[7, "failure"]], inputs: [KEEP], outputs: [HINTS], js: null, backend_fn: true },
+    { id: 8, outputs: [KEEP], js: SHOWS },
+  ];
+  const answers = new LatestAnswers([...events, ...more]);
+  answers.chose(KEEP);
+  const before = answers.ask(8); // the event of an earlier choice is not over
+  answers.ask(6);
+  assert.deepEqual(answers.settle(before, [true]), [unchanged]);
+  answers.ask(7);
+  assert.deepEqual(answers.settle(before, [true]), [unchanged]);
+  assert.deepEqual(answers.settle(answers.ask(8), [false]), [false]);
+  answers.chose(KEEP);
+  answers.ask(9); // the event of an earlier choice has failed
+  assert.deepEqual(answers.settle(answers.ask(8), [true]), [true]);
+});
+
 // ---- requests
 
 const CALL = "http://here/gradio_api/run/predict";
