@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
@@ -114,9 +115,9 @@ class EngineLoop:
         self._inbox.wake()
 
     def prepare(self, prefix: Prompt) -> None:
-        """Compute the keys and values of a prefix, all of it shared, while no request is open: those of the last first.
+        """Compute the keys and values of a prefix, all of it shared, while no request is open.
 
-        Few prefixes wait; the oldest of more are dropped.
+        The prefix that was asked for last comes first. Few wait; the oldest of more are dropped.
         """
         self._to_prepare.append(prefix)
         self._inbox.wake()
@@ -220,12 +221,14 @@ class EngineLoop:
         if not self._to_prepare or self.scheduler.open_tickets():  # an open request may continue in any slot
             return False
         prefix, slot = self._to_prepare.pop(), 0  # the slot that a request gets first: it goes on from what is computed
+        older = len(self._to_prepare)
         try:
             # The last column of a prompt is not prefilled.
             self._runner.begin(slot, replace(prefix, columns=F.pad(prefix.columns, (0, 1))), SamplingOptions(), 0)
             while not self._runner.prefill([slot]):
                 if not self._inbox.empty:
-                    self._to_prepare.append(prefix)
+                    with suppress(IndexError):  # enough others were asked for meanwhile
+                        self._to_prepare.insert(older, prefix)
                     break
         except Exception as error:  # the request that needs the prefix will tell
             self._fail([], error)

@@ -19,9 +19,11 @@ from engine.codec.codec import CodecDecoder, DecoderState
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.messages import english
+from engine.models.prompt import Prompt
 from engine.outputs import AudioChunk
 from engine.request import Speech, noise_key
 from engine.serving.codec_worker import CodecWorker
+from engine.serving.engine_loop import _PREPARED
 from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner, PendingFrames
 from engine.serving.runner.slots import PREFILL_CHUNK
@@ -928,7 +930,7 @@ def test_preparation_gives_way_to_requests_and_goes_on_when_they_have_left(
     one = watch(1, 4)
     one.stop("prefill", lambda: one.engine.prepare(long_voice))
     first = one.send(one.speak_seed(1))
-    one.engine.prepare(voice)  # the last is computed first
+    one.engine.prepare(voice)
     one.open_gates()
     assert first.ended()
     wait_for_preparations(one)
@@ -937,6 +939,29 @@ def test_preparation_gives_way_to_requests_and_goes_on_when_they_have_left(
     assert calls.count(("begin", -1)) == 3
     assert calls.index(("begin", -1), 1) > calls.index(("step", 1))
     assert reused(one.read(2, long_voice)) > 3 * PREFILL_CHUNK
+    one.assert_idle()
+
+
+@pytest.mark.parametrize("later", [1, _PREPARED])
+def test_voices_that_are_chosen_later_are_prepared_first(
+    watch: Callable[..., WatchedEngine], voice: Voice, long_voice: Voice, monkeypatch: pytest.MonkeyPatch, later: int
+) -> None:
+    one, begun = watch(1, 4), list[int]()
+    begin = one.engine._runner.begin
+
+    def noted(slot: int, prompt: Prompt, *given: Any) -> int:
+        begun.append(prompt.shared)
+        return begin(slot, prompt, *given)
+
+    monkeypatch.setattr(one.engine._runner, "begin", noted)
+    one.stop("prefill", lambda: one.engine.prepare(long_voice))
+    for _ in range(later):
+        one.engine.prepare(voice)
+    one.open_gates()
+    wait_for_preparations(one)
+    long, short = begun[:2]
+    assert long > short
+    assert begun == [long] + [short] * later + [long] * (later < _PREPARED)
     one.assert_idle()
 
 
