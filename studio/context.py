@@ -107,7 +107,8 @@ class AppContext:
         if engine.capabilities.clones:
             with suppress(RepriseError):
                 before = self.storage.voices.get(voice_id, owner=owner)
-                voice = self.storage.voices.stored(voice_id, engine.codec_fingerprint, owner=owner)
+                clips = engine.capabilities.uses_clips
+                voice = self.storage.voices.stored(voice_id, engine.codec_fingerprint, owner=owner, clips=clips)
                 if voice is None:
                     return
                 engine.prepare(voice)

@@ -180,6 +180,23 @@ def test_deletion_reads_no_clips(
     assert [cached(voice) for voice in engine.dropped] == [cached(first), cached(second)]
 
 
+def test_preparation_reads_clips_only_for_models_that_use_them(
+    engine: ForgettingEngine, mark: Marker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Storage.open(tmp_path / "voices.db", audio_store=tmp_path / "sounds") as storage:
+        app = AppContext.create(ModelManager(cast(Any, engine)), storage)
+        voice_id, voice = add_voice(app, mark)
+        read = Mock(side_effect=DatabaseUnavailable("database.store_failed"))
+        monkeypatch.setattr(ObjectStore, "read", read)
+        app.prepare_voice(voice_id, OWNER)
+        assert engine.prepared == [voice.name]
+        assert not read.called
+        engine.capabilities = replace(engine.capabilities, uses_clips=True)
+        app.prepare_voice(voice_id, OWNER)
+        assert read.called
+        assert engine.prepared == [voice.name]
+
+
 def test_replaced_clips_leave_the_engine_and_the_files(
     app: AppContext, engine: ForgettingEngine, mark: Marker, path: Path
 ) -> None:
