@@ -129,7 +129,8 @@ class VoiceConditioner:
         if not self._capabilities.clones or voice.codec_fingerprint != self._fingerprint:
             return
         with suppress(InvalidInput):
-            if self._pipeline is not None and not self._capabilities.has_speaker_encoder:  # which would take long here
+            # A speaker encoder would first have to run on the caller's thread.
+            if self._pipeline is not None and not self._capabilities.has_speaker_encoder:
                 self._pipeline.prepare(self._prompted(voice))
             for reference in voice.references:
                 if self._adaptations is not None and reference.clip:

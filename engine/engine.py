@@ -442,8 +442,10 @@ class Engine:
 
     @without_torch_modes
     def prepare(self, voice: Voice) -> None:
-        """Begin in the background what the first speech in a voice waits for otherwise: its prompt's keys and values,
-        while nobody speaks, and the adaptations to its clips. Ignores errors.
+        """Begin in the background what the first speech in a voice waits for otherwise. Ignores errors.
+
+        That is its prompt's keys and values, computed while no request is open if the model has no speaker encoder, and
+        the adaptations to its clips.
         """
         if not self._closed:
             self._conditioner.prepare(voice)
