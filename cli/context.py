@@ -158,8 +158,8 @@ class CommandContext:
         """
         from studio.voices.available_voices import capabilities_of
 
-        able = None if transcript.strip() else capabilities_of(self.model)
-        if able is not None and able.needs_transcript:
+        capabilities = None if transcript.strip() else capabilities_of(self.model)
+        if capabilities is not None and capabilities.needs_transcript:
             raise InvalidInput(missing)
 
     def check_voice(self, library: VoiceLibrary, name: str, owner: str = "local") -> None:

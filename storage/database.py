@@ -223,7 +223,7 @@ class Database:
         """Delete the objects that no row refers to. A failure is logged; `maintain` tries again."""
         if self._objects is None:
             return
-        with contextlib.suppress(DatabaseUnavailable), self.write() as session:  # not on a full disk
+        with contextlib.suppress(DatabaseUnavailable), self.write() as session:  # a full disk refuses it
             stored_objects.give_up(session=session, before=utc_now() - WRITING)
         with contextlib.suppress(DatabaseUnavailable):
             with self.read() as session:

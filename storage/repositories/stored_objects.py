@@ -1,7 +1,7 @@
 """The objects in the store of sounds: queries and changes within the caller's session.
 
 An object is noted before it is written, and marked as kept in the transaction that stores the row referring to it.
-After a crash in between, `unused` finds the object by its note.
+After a crash in between, `give_up` marks the object by its note, and `unused` finds it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def note(*, session: Session, names: Iterable[str], now: datetime) -> None:
 
 
 def keep(*, session: Session, sounds: Iterable[StoredSound]) -> None:
-    """Mark the objects of these sounds as referred to. Raises DatabaseUnavailable for one that was deleted as unused.
+    """Mark the objects of these sounds as referred to. Raises DatabaseUnavailable for one that was given up.
 
     That happens if the machine sleeps between `note` and this.
     """
