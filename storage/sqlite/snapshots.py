@@ -121,6 +121,8 @@ class LibrarySnapshots:
                 fcntl.flock(folder, fcntl.LOCK_EX)
             yield
         finally:
+            with contextlib.suppress(OSError):  # not only by closing: a process that was forked meanwhile has it open
+                fcntl.flock(folder, fcntl.LOCK_UN)
             os.close(folder)
 
     @contextlib.contextmanager

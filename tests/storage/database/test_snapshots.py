@@ -203,6 +203,26 @@ def test_processes_of_a_library_take_turns(tmp_path: Path, bucket: Path, monkeyp
     assert turns == [True] * 3
 
 
+def test_forked_process_does_not_keep_the_turn(tmp_path: Path, bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the open folder, and the lock is that of the open folder."""
+    flock, inherited = fcntl.flock, list[int]()
+
+    def lock_and_fork(folder: int, operation: int) -> None:
+        flock(folder, operation)
+        if operation == fcntl.LOCK_EX:
+            inherited.append(os.dup(folder))
+
+    with Storage.open(tmp_path / "voices.db"), monkeypatch.context() as forking:
+        forking.setattr(fcntl, "flock", lock_and_fork)
+        LibrarySnapshots(tmp_path / "voices.db", bucket).check()
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        for each in (folder, *inherited):
+            os.close(each)
+
+
 def test_library_is_restored_by_one_process(tmp_path: Path, bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = tmp_path / "one" / "voices.db", tmp_path / "two" / "voices.db"
     with Storage.open(first) as storage:
