@@ -205,7 +205,7 @@ def test_invented_sessions_of_a_served_page_are_bounded(
     joined = visitor.http.post("gradio_api/queue/join", json=last).json()["event_id"]
     stream = visitor.http.get("gradio_api/queue/data", params={"session_hash": "last"})
     *_, completed, closed, end = stream.text.split("\n\n")
-    # As static/connection/messages.js looks for them.
+    # As static/connection/transport/messages.js looks for them.
     assert completed.startswith(f'data: {{"msg":"process_completed","event_id":"{joined}"')
     assert closed.startswith('data: {"msg":"close_stream"')
     assert end == ""

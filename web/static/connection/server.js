@@ -5,7 +5,7 @@
 import { LatestAnswers } from "./latest_answers.js";
 import { hasUnsaved } from "./leaving.js";
 import { ServerWatch } from "./server_watch.js";
-import { Transport } from "./transport.js";
+import { Transport } from "./transport/transport.js";
 
 const TIMEOUT = 5_000; // ms for an answer
 const RELOADED = 30_000; // ms after a reload in which another one is of no use

@@ -5,7 +5,7 @@ import { mock, test } from "node:test";
 
 import { LatestAnswers } from "../../../../web/static/connection/latest_answers.js";
 import { ServerWatch } from "../../../../web/static/connection/server_watch.js";
-import { Transport } from "../../../../web/static/connection/transport.js";
+import { Transport } from "../../../../web/static/connection/transport/transport.js";
 
 const SHOWS = "(...inputs) => /* only the latest answer counts */ inputs";
 const CARD = 10;
