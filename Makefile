@@ -40,7 +40,7 @@ test-cluster: $(VENV)/.dev  ## the tests that start a Ray cluster on this machin
 	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m cluster tests/studio/cluster $(ARGS)
 
 check: style  ## style, types and import directions only
-	$(PYTHON) -m pytest -q tests/test_imports.py
+	$(PYTHON) -m pytest -q tests/test_imports.py tests/test_layout.py
 
 style: $(VENV)/.dev
 	$(PYTHON) -m ruff format --check .
