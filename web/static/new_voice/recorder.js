@@ -6,7 +6,7 @@
 import { CodecPreview, wavOf } from "./clips/clip_playback.js";
 import { ClipServer } from "./clips/clip_server.js";
 import { Clip, Clips, MAX_CLIPS } from "./clips/clips.js";
-import { inspected, LongFile, MOST_MEGABYTES, MOST_MINUTES, secondsIn, wavOfPart } from "./clips/sound_file.js";
+import { inspected, LongFile, MOST_MEGABYTES, MOST_MINUTES, secondsIn, storedFile, wavOfPart } from "./clips/sound_file.js";
 import { DoctorView } from "./doctor.js";
 import { Microphone, obstacle, refusal } from "./capture/microphone.js";
 import { RecorderView } from "./recorder_view.js";
@@ -277,9 +277,9 @@ class Recorder {
   }
 
   async takeStored({ url, name, words: written }) {
-    const answer = await fetch(url).catch(() => null);
-    if (!answer?.ok) return this.refuse(words("clip.refused", { name, why: words("player.unreachable") }));
-    return this.take(new File([await answer.blob()], `${name}.wav`, { type: "audio/wav" }), { name, words: written });
+    const file = await storedFile(url, `${name}.wav`);
+    if (!file) return this.refuse(words("clip.refused", { name, why: words("player.unreachable") }));
+    return this.take(file, { name, words: written });
   }
 
   // Replaces a clip by the part of its file that begins at `start`. Each part keeps its transcript.

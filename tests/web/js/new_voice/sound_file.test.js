@@ -1,8 +1,8 @@
-// The parts of a file that is longer than a clip may be.
+// The parts of a file that is longer than a clip may be, and clips of saved voices.
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { LongFile } from "../../../../web/static/new_voice/clips/sound_file.js";
+import { LongFile, storedFile } from "../../../../web/static/new_voice/clips/sound_file.js";
 
 test("parts of a long file follow each other, and the last one ends with it", () => {
   const file = new LongFile(null, 200, 90);
@@ -14,4 +14,13 @@ test("parts of a long file follow each other, and the last one ends with it", ()
 test("a file is long from the padding of lossy encoders on, and too long to be decoded whole from ten minutes on", () => {
   assert.deepEqual([null, 90.1, 90.3].map((seconds) => LongFile.is(seconds, 90)), [false, false, true]);
   assert.deepEqual([600, 601].map((seconds) => new LongFile(null, seconds, 90).tooLong), [false, true]);
+});
+
+test("a saved voice's clip is null if the server has none, is gone, or goes while it sends it", async () => {
+  const broken = new ReadableStream({ pull: (controller) => controller.error(new TypeError("network error")) });
+  const answers = [async () => new Response("RIFF"), async () => new Response("", { status: 404 }), async () => Promise.reject(new TypeError("")), async () => new Response(broken)];
+  const files = [];
+  for (globalThis.fetch of answers) files.push(await storedFile("clip", "Ada.wav"));
+  assert.deepEqual(files.slice(1), [null, null, null]);
+  assert.deepEqual([files[0].name, files[0].type, await files[0].text()], ["Ada.wav", "audio/wav", "RIFF"]);
 });

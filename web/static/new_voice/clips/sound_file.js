@@ -72,6 +72,16 @@ export async function wavOfPart({ file, trim }) {
   return wavOf(await decoded(file), trim.start, trim.end, file.name);
 }
 
+// Resolves to a saved voice's clip as a file, or to null if it cannot be fetched whole.
+export async function storedFile(url, name) {
+  try {
+    const answer = await fetch(url);
+    return answer.ok ? new File([await answer.blob()], name, { type: "audio/wav" }) : null;
+  } catch {
+    return null;
+  }
+}
+
 // A file that is longer than a clip may be. Clips are cut out of it, one `longest` seconds after the other.
 export class LongFile {
   constructor(file, seconds, longest) {
