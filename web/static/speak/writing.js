@@ -125,12 +125,12 @@ export function mount({ element, props, trigger, watch }) {
 
   let filling = false; // whether the page replaces the text
 
-  // Replaces the text as if typed, so that the browser can bring back what was there. Waits until the tab is shown, unless the
-  // user has opened another one meanwhile.
+  // Replaces the text as if typed, so that the browser can bring back what was there; typing takes the focus. Waits until the
+  // tab is shown, unless the user has opened another one meanwhile.
   async function write(text) {
     for (let frame = 0; frame < FRAMES && !isShown(area()); frame++) await new Promise(requestAnimationFrame);
     filling = true;
-    if (isShown(area())) typeInto(area(), text, { all: true });
+    if (isShown(area()) && mayFocus(area())) typeInto(area(), text, { all: true });
     else fill(text);
     filling = false;
   }

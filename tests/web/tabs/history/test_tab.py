@@ -180,6 +180,15 @@ def use_take_again(page: Page, storage: Storage) -> None:
     expect(page.get_by_label("Text to speak")).to_have_value("An older take.")
     expect(page.get_by_role("tab", name="Status")).to_have_attribute("aria-selected", "true")
 
+    # So does the focus in a field.
+    open_tab(page, "History")
+    find = page.get_by_label("Find a voice")
+    with hold_response(page, "are restored", entry(page, "Number 16.").get_by_role("button", name="Use again").click):
+        open_tab(page, "Speak")
+        find.focus()
+    expect(page.get_by_label("Text to speak")).to_have_value("Number 16.")
+    expect(find).to_be_focused()
+
 
 def delete_all_data(page: Page, storage: Storage) -> None:
     open_tab(page, "New voice")
