@@ -232,7 +232,7 @@ class Recorder {
       if (instead && instead !== more.before) this.server.forget(instead);
       instead?.cutFrom?.transcripts.set(instead.cutAt, instead.words);
       this.clips.add(new Clip({ file, path, name, ...more, ...heard }), instead);
-      if (!more.recorded) this.view.foldScript(); // a file has words of its own, whose field is then in view
+      if (!more.recorded && !this.taking) this.view.foldScript(); // a file has words of its own, whose field is then in view
       this.say(message, "ready");
       this.publish();
       return "";
