@@ -223,6 +223,8 @@ class EngineLoop:
         prefix, slot = self._to_prepare.pop(), 0  # the slot that a request gets first: it goes on from what is computed
         older = len(self._to_prepare)
         try:
+            if self._runner.has_prefix(prefix):  # the slot keeps what it holds: the same text may be spoken again
+                return True
             # The last column of a prompt is not prefilled.
             self._runner.begin(slot, replace(prefix, columns=F.pad(prefix.columns, (0, 1))), SamplingOptions(), 0)
             while not self._runner.prefill([slot]):

@@ -146,6 +146,11 @@ class ModelRunner:
         return self._slots.begin(slot, prompt, options, key)
 
     @torch.inference_mode()
+    def has_prefix(self, prefix: Prompt) -> bool:
+        """Return whether the keys and values of `prefix`, all of it shared, are cached; they then are on the device."""
+        return self._slots.has_prefix(prefix)
+
+    @torch.inference_mode()
     def forget(self, prefix: Prompt, free: Sequence[int]) -> None:
         """Drop keys and values of prompts that begin with `prefix`, all of it shared. free: the slots not in use."""
         self._slots.forget(prefix, free)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from engine.byte_lru import ByteLRU
+from engine.errors import first_line
 from engine.models.prompt import Prompt
 from engine.serving.device import new_stream, on_device
 
@@ -55,7 +56,7 @@ class PrefixCache:
         try:
             prefix = evicted.to(self._device, non_blocking=True)
         except Exception as error:  # such as out of memory: it is computed again
-            log.warning("A prompt's keys and values could not be copied to the device: %s", error)
+            log.warning("A prompt's keys and values could not be copied to the device: %s", first_line(error))
             return None
         if prefix.nbytes <= self._on_device.limit:
             self._take_evicted(key)

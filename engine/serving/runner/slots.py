@@ -238,6 +238,10 @@ class SlotPool:
             view = UnpaddedRowsView(self.cache, [chunk.slot] * len(positions), positions)
             self._slow.run(self._slow.embed(columns[at : at + rows]), view)
 
+    def has_prefix(self, prefix: Prompt) -> bool:
+        """Return whether the keys and values of `prefix`, all of it shared, are cached; they then are on the device."""
+        return self._prefixes.get(prefix.columns) is not None
+
     def forget(self, prefix: Prompt, free: Iterable[int]) -> None:
         """Drop the keys and values of prompts that begin with `prefix`, all of it shared, from the prefix cache and
         from the unused slots `free`."""

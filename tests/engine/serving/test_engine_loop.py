@@ -255,6 +255,14 @@ def long_voice(voice: Voice) -> Voice:
     return replace(voice, references=(replace(reference, codes=codes),))
 
 
+def with_first_code(voice: Voice, code: int) -> Voice:
+    """Return another voice, of the same length."""
+    (reference,) = voice.references
+    codes = reference.codes.copy()
+    codes[0, 0] = code
+    return replace(voice, references=(replace(reference, codes=codes),))
+
+
 # --- places --------------------------------------------------------------------------------------------------------
 
 
@@ -918,9 +926,23 @@ def test_prepared_voice_is_reused_by_its_first_speech(watch: Callable[..., Watch
     one.engine.prepare(replace(long_voice, codec_fingerprint="another"))
     one.engine.prepare(long_voice)
     wait_for_preparations(one)
+    assert ("begin", (-1,)) in one.calls
     again = one.read(1, long_voice)
     assert reused(again) > 3 * PREFILL_CHUNK
     assert_same_audio(take(again.chunks), take(first.chunks))
+    one.assert_idle()
+
+
+def test_a_cached_voice_is_not_prepared_again(watch: Callable[..., WatchedEngine], long_voice: Voice) -> None:
+    """The slot still holds the text that was spoken in it."""
+    one = watch(1, 4)
+    assert reused(one.read(1, long_voice)) == 0
+    until(lambda: not one.scheduler.open_tickets())
+    one.engine.prepare(long_voice)
+    wait_for_preparations(one)
+    assert ("begin", (-1,)) not in one.calls
+    again = one.read(1, long_voice)
+    assert reused(again) == again.speech.result.first_audio_timings.positions - 1  # type: ignore[union-attr]
     one.assert_idle()
 
 
@@ -955,8 +977,8 @@ def test_voices_that_are_chosen_later_are_prepared_first(
 
     monkeypatch.setattr(one.engine._runner, "begin", noted)
     one.stop("prefill", lambda: one.engine.prepare(long_voice))
-    for _ in range(later):
-        one.engine.prepare(voice)
+    for code in range(later):
+        one.engine.prepare(with_first_code(voice, code))
     one.open_gates()
     wait_for_preparations(one)
     long, short = begun[:2]
