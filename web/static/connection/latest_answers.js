@@ -29,8 +29,8 @@ export class LatestAnswers {
   ask(id) {
     const { inputs = [], outputs = [], js } = this.events.get(id) ?? {};
     const request = { id, number: ++this.count, outputs, shows: Boolean(js?.includes?.(SHOWS)) };
-    const sent = request.shows ? [] : inputs.filter((component) => this.choices.get(component) === UNSENT);
-    for (const component of sent) this.choices.set(component, request.number);
+    const carried = request.shows ? [] : inputs.filter((component) => this.choices.get(component) === UNSENT);
+    for (const component of carried) this.choices.set(component, request.number);
     if (js?.includes?.(LATEST)) this.sent.set(id, request.number);
     if (request.shows) outputs.forEach((component) => this.note(request, component));
     return request;
