@@ -245,6 +245,7 @@ Lufs = Annotated[
         "it is spoken."
     ),
 ]
+Speed = Annotated[float, typer.Option(help="0.25 to 4, at the same pitch.")]
 TopP = Annotated[float | None, typer.Option(help="Share of likely choices kept, up to 1. Default: the model's own.")]
 TopK = Annotated[int | None, typer.Option(help="How many choices are kept at most. Default: the model's own.")]
 

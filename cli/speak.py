@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from engine.voice import BuiltInVoice, Voice
     from studio.engines.speech_engine import SpeechEngine
     from studio.provenance.provenance import Provenance
-    from studio.provenance.watermark import Watermark
     from studio.takes.buffer import TakeBuffer
     from studio.voices.available_voices import ReadyVoice
 
@@ -45,6 +44,7 @@ def speak(
     temperature: options.Temperature = None,
     top_p: options.TopP = None,
     top_k: options.TopK = None,
+    speed: options.Speed = 1.0,
     lufs: options.Lufs = None,
     model: options.ModelAfter = None,
     device: options.DeviceAfter = None,
@@ -56,10 +56,12 @@ def speak(
         _check_request(output, voice, reference)
         if reference:
             command.check_words(transcript, "Give the words spoken in the reference with --transcript “…”.")
+        _check_speed(speed)
         _check_loudness(lufs)
         from engine.engine import SpeakOptions
         from studio.provenance.provenance import Provenance
         from studio.speech_service import check_language
+        from studio.takes.buffer import TakeBuffer
 
         text = _text(text)
         sampling = {"seed": seed, "temperature": temperature, "top_p": top_p, "top_k": top_k}
@@ -74,12 +76,14 @@ def speak(
             check_language(engine, language)
             speaker = _saved_or_own(command, engine, voice) if voice else _one_off_voice(engine, reference, transcript)
             name = engine.name
-            take, result = _speak(engine, text, speaker.voice, replace(engine.default_options, **given), watermark)
+            how = replace(engine.default_options, **given)
+            take = TakeBuffer(engine.sample_rate, watermark, speed=speed)
+            result = _speak(engine, text, speaker.voice, how, take)
         try:
             finish(take, result, output, Provenance.from_take(name, speaker.id, result.seed), lufs)
         finally:
             if speaker.id and take.seconds:
-                _count_use(command, speaker.id, take.seconds)
+                _count_use(command, speaker.id, take.spoken_seconds)
 
 
 def finish(
@@ -120,6 +124,14 @@ def _encoded(take: TakeBuffer, format: Any, provenance: Provenance, lufs: float 
     file = BytesIO()
     write_takes(file, [TakeAudio(take.encode("flac"))], format, provenance.tags(), lufs)
     return file.getvalue()
+
+
+def _check_speed(speed: float) -> None:
+    """Raise InvalidOption for a speed out of range."""
+    from engine.audio.output.stream import FASTEST, SLOWEST
+
+    if not SLOWEST <= speed <= FASTEST:
+        raise InvalidOption(f"The speed is {speed:g}; choose one from {SLOWEST:g} to {FASTEST:g}.")
 
 
 def _check_loudness(lufs: float | None) -> None:
@@ -179,15 +191,14 @@ def _one_off_voice(engine: SpeechEngine, reference: Path | None, transcript: str
 
 
 def _speak(
-    engine: SpeechEngine, text: str, voice: Voice | BuiltInVoice, how: SpeakOptions, watermark: Watermark | None
-) -> tuple[TakeBuffer, SpeechResult]:
-    from studio.takes.buffer import TakeBuffer
-
-    take = TakeBuffer(engine.sample_rate, watermark)
+    engine: SpeechEngine, text: str, voice: Voice | BuiltInVoice, how: SpeakOptions, take: TakeBuffer
+) -> SpeechResult:
+    """Speak a text into `take`."""
     with closing(engine.speak(text, voice, how)) as speech, on_ctrl_c(speech.cancel):
         for chunk in speech:
             take.add(chunk)
             status_line(report.progress(chunk, take.seconds))
+    take.finish()
     status_line("")
     assert speech.result is not None, "speech that ended has a result"
-    return take, speech.result
+    return speech.result

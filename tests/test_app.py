@@ -288,6 +288,7 @@ def test_special_and_large_files_are_rejected_before_loading(run: Run, arguments
         (["--voice", "Nobody"], "no voice"),
         (["--voice", "Adam", "--language", "de"], "English only, not “de”"),
         (["--voice", "Adam", "--lufs", "3"], "The loudness is 3 LUFS; choose one from -31 to -14."),
+        (["--voice", "Adam", "--speed", "5"], "The speed is 5; choose one from 0.25 to 4."),
     ],
 )
 def test_invalid_speak_options_are_rejected_with_a_sentence(run: Run, arguments: list[str], says: str) -> None:
@@ -462,6 +463,9 @@ def test_sample_voice_speaks(run: Run) -> None:
     assert spoken.exit_code == 0, spoken.stderr
     samples, rate = soundfile.read("out.wav", dtype="int16")
     assert loudness_of([samples], rate) == pytest.approx(-23, abs=0.2)
+    spoken = run("speak", "Good morning.", "--voice", "adam", "--seed", 5, "--speed", 2)
+    assert spoken.exit_code == 0, spoken.stderr
+    assert len(soundfile.read("out.wav")[0]) == pytest.approx(len(samples) / 2, abs=1)
     assert listed_names(run("voices", "list"), samples=True) == SAMPLES
 
 

@@ -110,6 +110,7 @@ class TakeProofs:
             attach(speech)
             for chunk in speech:
                 take.buffer.add(chunk)
+        take.buffer.finish()
         result = speech.result
         if result is None or result.stop_reason == "cancelled" or not take.buffer.length:
             return None

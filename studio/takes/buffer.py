@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.audio import AudioFormat, encode_audio, to_int16
+from engine.audio.output.tempo import ReplaceableTempo
 from studio.words.written_words import WrittenWords
 
 if TYPE_CHECKING:
@@ -20,27 +21,47 @@ if TYPE_CHECKING:
 class TakeBuffer:
     """The audio generated so far. A chunk of a retried segment starts earlier and replaces what follows its start.
 
-    words: the words of the text whose times are known so far.
+    words: the words of the text whose times are known so far. length: samples.
     """
 
-    def __init__(self, sample_rate: int, watermark: Watermark | None = None, *, text: str = "") -> None:
-        """watermark: for encoded files; the samples of chunks are not marked. text: as written."""
+    def __init__(
+        self, sample_rate: int, watermark: Watermark | None = None, *, text: str = "", speed: float = 1.0
+    ) -> None:
+        """watermark: for encoded files; the samples of chunks are not marked. text: as written. speed: preserves the
+        pitch; the end of the take is then held back until `finish`.
+        """
         self.sample_rate, self._watermark = sample_rate, watermark
+        self._speed, self._tempo = speed, ReplaceableTempo(sample_rate, speed) if speed != 1 else None
         self.words: list[TimedWord] = []
         self._written = WrittenWords(text)
         self._chunks: list[NDArray[np.int16]] = []
-        self.length = 0  # samples
+        self.length = 0
 
     @property
     def seconds(self) -> float:
         return self.length / self.sample_rate
 
+    @property
+    def spoken_seconds(self) -> float:
+        """Seconds of the same audio at speed 1."""
+        return self.seconds * self._speed
+
     def add(self, chunk: AudioChunk) -> NDArray[np.int16]:
-        """Append a chunk; return its samples as they will be in the file."""
-        if chunk.start < self.length:
-            self._truncate(chunk.start)
-        self.words += self._written.follow(chunk.words)
-        samples = to_int16(chunk.samples)
+        """Append a chunk; return the next samples, as they will be in the file."""
+        samples, start = to_int16(chunk.samples), chunk.start
+        if self._tempo:
+            samples, start = self._tempo.change(samples, start)
+        if start < self.length:
+            self._truncate(start)
+        for word in self._written.follow(chunk.words):
+            self.words.append(word._replace(start=word.start / self._speed, end=word.end / self._speed))
+        return self._append(samples)
+
+    def finish(self) -> NDArray[np.int16]:
+        """Append what was held back, after the last chunk; return it."""
+        return self._append(self._tempo.finish() if self._tempo else np.zeros(0, np.int16))
+
+    def _append(self, samples: NDArray[np.int16]) -> NDArray[np.int16]:
         self._chunks.append(samples)
         self.length += len(samples)
         return samples

@@ -11,7 +11,7 @@ from engine.text import with_paragraph_pauses
 from storage.repositories.takes import NewTake
 from studio.pronunciation import respell_for_owner
 from studio.takes.buffer import TakeBuffer
-from studio.takes.settings import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS
+from studio.takes.settings import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS, SPEED
 from studio.voices.available_voices import AvailableVoices
 
 if TYPE_CHECKING:
@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TakeRequest:
-    """A take to generate. paragraph_pause: seconds of silence after each paragraph, besides the voice's own pause."""
+    """A take to generate. paragraph_pause: seconds of silence after each paragraph, besides the voice's own pause.
+
+    speed: of the take, at constant pitch.
+    """
 
     text: str
     voice_id: str
     options: SpeakOptions
     paragraph_pause: float = 0.0
+    speed: float = 1.0
 
     @classmethod
     def again(cls, kept: TakeRecord, seed: int | None) -> TakeRequest:
@@ -43,7 +47,8 @@ class TakeRequest:
         names = (*SAMPLING_SETTINGS, LANGUAGE)
         options: dict[str, Any] = {name: value for name, value in kept.settings.items() if name in names}
         pause = float(kept.settings.get(PARAGRAPH_PAUSE) or 0)
-        return cls(kept.text, kept.voice_id, SpeakOptions(**options, seed=seed), pause)
+        speed = float(kept.settings.get(SPEED) or 1)
+        return cls(kept.text, kept.voice_id, SpeakOptions(**options, seed=seed), pause, speed)
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ class UnfinishedTake:
         """Return the take for storage. stop_reason: of a take without a result. Raises InvalidInput."""
         request, buffer = self.request, self.buffer
         given: dict[str, str | float] = {LANGUAGE: request.options.language, PARAGRAPH_PAUSE: request.paragraph_pause}
+        if request.speed != 1:
+            given[SPEED] = request.speed
         return NewTake(
             text=request.text,
             audio=buffer.encode("flac"),
@@ -86,7 +93,7 @@ class TakeStarter:
         self._engine, self._storage, self._watermark = engine, storage, watermark
 
     def begin(self, request: TakeRequest, *, owner: str) -> UnfinishedTake:
-        """Start a take. The caller reads the speech into the buffer and closes the speech.
+        """Start a take. The caller reads the speech into the buffer, finishes that and closes the speech.
 
         Raises VoiceNotFound, InvalidInput, and what the engine raises.
         """
@@ -98,6 +105,5 @@ class TakeStarter:
         options = replace(request.options, word_times=engine.capabilities.word_times)
         speech = engine.speak(said.spoken, voice.voice, options, owner=owner)
         speech.front_end = "page"
-        return UnfinishedTake(
-            request, voice.name, speech, TakeBuffer(speech.sample_rate, self._watermark, text=request.text)
-        )
+        buffer = TakeBuffer(speech.sample_rate, self._watermark, text=request.text, speed=request.speed)
+        return UnfinishedTake(request, voice.name, speech, buffer)

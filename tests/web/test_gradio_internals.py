@@ -190,7 +190,7 @@ def test_invented_sessions_of_a_served_page_are_bounded(
     visitor.arrive()
     function = visitor._function("click", "rp-speak", 1)
     for number in range(12):
-        data = ["Hi.", anna, "", 0.7, 0.8, 30, 0, "", "fake", None, f"ticket {number}"]
+        data = ["Hi.", anna, "", 0.7, 0.8, 30, 0, 1, "", "fake", None, f"ticket {number}"]
         body = {"data": data, "fn_index": function, "session_hash": f"invented{number}"}
         assert visitor.http.post("gradio_api/queue/join", json=body).status_code == 200
     (app,) = apps
@@ -200,7 +200,7 @@ def test_invented_sessions_of_a_served_page_are_bounded(
     assert len(queue.pending_messages_per_session) <= 5
     assert set(queue.pending_event_ids_session) <= set(queue.pending_messages_per_session)
     assert visitor.speak("Hello.", anna)["stop_reason"] == "end"
-    data = ["Hi.", anna, "", 0.7, 0.8, 30, 0, "", "fake", visitor.token, "last ticket"]
+    data = ["Hi.", anna, "", 0.7, 0.8, 30, 0, 1, "", "fake", visitor.token, "last ticket"]
     last: dict[str, Any] = {"data": data, "fn_index": function, "session_hash": "last"}
     joined = visitor.http.post("gradio_api/queue/join", json=last).json()["event_id"]
     stream = visitor.http.get("gradio_api/queue/data", params={"session_hash": "last"})

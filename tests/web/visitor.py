@@ -63,7 +63,7 @@ class Visitor:
 
     def speak(self, text: str, voice_id: str) -> dict[str, Any]:
         """Speak through the queue; return the last message of the take."""
-        data = [text, voice_id, "", 0.7, 0.8, 30, 0, "", "fake", self.token, "ticket"]
+        data = [text, voice_id, "", 0.7, 0.8, 30, 0, 1, "", "fake", self.token, "ticket"]
         body = {"data": data, "fn_index": self._function("click", "rp-speak", 1), "session_hash": self._session}
         self.http.post("gradio_api/queue/join", json=body).raise_for_status()
         with self.http.stream("GET", "gradio_api/queue/data", params={"session_hash": self._session}) as events:

@@ -19,7 +19,7 @@ from engine.errors import TakeNotFound, VoiceNotFound
 from studio.file_names import take_file_name
 from studio.provenance.provenance import Provenance, public_name
 from studio.script.export import write_takes
-from studio.takes.settings import REPAIRED, SAMPLING_SETTINGS
+from studio.takes.settings import REPAIRED, SAMPLING_SETTINGS, SPEED
 from studio.voices.available_voices import is_described
 from web.downloads.links import DownloadFile, FileProducer
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from web.identity.owners import Owner
 
 FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
+_SHOWN_SETTINGS = (*SAMPLING_SETTINGS, SPEED, REPAIRED)
 _PARTS = 120  # of a waveform as it is drawn
 MIMES = {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg"}
 
@@ -68,7 +69,7 @@ def sound_facts(
         "voice": {"id": record.voice_id or "", "name": record.voice_name},
         "seed": record.seed,
         "model": public_name(record.model),
-        "settings": {name: record.settings[name] for name in (*SAMPLING_SETTINGS, REPAIRED) if name in record.settings},
+        "settings": {name: record.settings[name] for name in _SHOWN_SETTINGS if name in record.settings},
         "ending": record.stop_reason,
         "words": [(start, end, begins / speed, ends / speed) for start, end, begins, ends in record.words],
         "name": f"{take_file_name(record.voice_name, record.text)}.wav",

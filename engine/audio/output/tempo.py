@@ -1,6 +1,6 @@
 """Tempo changes at constant pitch, with FFmpeg's `atempo`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import numpy as np
@@ -20,8 +20,7 @@ def change_tempo(samples: NDArray[np.int16], sample_rate: int, speed: float) -> 
     if speed == 1:
         return samples
     tempo = Tempo(sample_rate, speed)
-    frames = [*tempo.push(to_frame(samples, sample_rate)), *tempo.finish()] if len(samples) else []
-    return np.concatenate([np.zeros(0, np.int16), *(each.to_ndarray()[0] for each in frames)])
+    return _joined(chain(tempo.push(to_frame(samples, sample_rate)), tempo.finish()) if len(samples) else ())
 
 
 class Tempo:
@@ -58,3 +57,57 @@ class Tempo:
         frame = to_frame(samples, self._sample_rate, self._taken)
         self._taken += len(samples)
         return self._graph.push(frame)
+
+
+class ReplaceableTempo:
+    """Changes the tempo of a stream of int16 samples whose end can be replaced, as that of `AudioChunk`s.
+
+    length: samples returned so far that are not replaced. The last ones are held back until `finish`.
+    """
+
+    def __init__(self, sample_rate: int, speed: float) -> None:
+        self._sample_rate, self._speed = sample_rate, speed
+        self.length = 0
+        self._begin(0)
+
+    def _begin(self, start: int) -> None:
+        """Begin a new filter at this sample of the input, and at the end of the output."""
+        self._tempo = Tempo(self._sample_rate, self._speed)
+        self._first, self._first_changed = start, self.length
+        self._given: list[NDArray[np.int16]] = []  # to this filter
+        self._end = start  # of the input
+
+    def change(self, samples: NDArray[np.int16], start: int) -> tuple[NDArray[np.int16], int]:
+        """Replace the input from sample `start` on. Returns the samples that are ready, and where they start."""
+        changed, begin = samples[:0], self.length
+        if start < self._end:
+            changed, begin = self._go_back(start)
+        if len(samples):
+            self._given.append(samples)
+            self._end += len(samples)
+            ready = _joined(self._tempo.push(to_frame(samples, self._sample_rate)))
+            changed = np.concatenate([changed, ready])
+        self.length = begin + len(changed)
+        return changed, begin
+
+    def finish(self) -> NDArray[np.int16]:
+        """Return the last samples."""
+        rest = _joined(self._tempo.finish()) if self._given else np.zeros(0, np.int16)
+        self.length += len(rest)
+        return rest
+
+    def _go_back(self, start: int) -> tuple[NDArray[np.int16], int]:
+        """Begin again at `start`. Returns the samples before it that the filter held back, and where they start."""
+        end, made = round(start / self._speed), self.length
+        missing = np.zeros(0, np.int16)
+        if end > made:
+            kept = np.concatenate(self._given)[: start - self._first]
+            missing = change_tempo(kept, self._sample_rate, self._speed)[made - self._first_changed :]
+        begin = min(made, end)
+        self.length = begin + len(missing)
+        self._begin(start)
+        return missing, begin
+
+
+def _joined(frames: Iterable[AudioFrame]) -> NDArray[np.int16]:
+    return np.concatenate([np.zeros(0, np.int16), *(frame.to_ndarray()[0] for frame in frames)])

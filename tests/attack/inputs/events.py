@@ -71,7 +71,7 @@ VALUES = {
 CLIP = {"path": "/tmp/none.wav", "name": "a.wav", "seconds": 3.0, "words": "Hello.", "start": 0, "end": None}
 INPUTS: dict[str, Any] = {
     "rp-text": "Hi.", "rp-seed": "", "rp-temperature": 0.7, "rp-top-p": 0.8, "rp-top-k": 30,
-    "rp-paragraph-pause": 0, "rp-picker": NO_ID,
+    "rp-paragraph-pause": 0, "rp-take-speed": 1, "rp-picker": NO_ID,
     "rp-player-block": TICKET, "rp-name": "A", "rp-speaker": "", "rp-consent": True, "rp-script-text": "Hi.",
     "rp-clip-block": {"chosen": 0, "clips": [CLIP]}, "rp-history-search": "", "rp-history-voice": "", "number": 20,
     "rp-history-starred": False, "rp-history-keep": True, "rp-history-days": 30,

@@ -130,6 +130,7 @@ ADVANCED = "#rp-advanced button.label-wrap:not(.open)"
 SETTINGS = (
     ("#rp-seed input", ("", "7", "42")), ("#rp-temperature input[type=number]", ("0.5", "1.2")),
     ("#rp-paragraph-pause input[type=number]", ("0", "1.5")),
+    ("#rp-take-speed input[type=number]", ("1", "1.3")),
 )  # fmt: skip
 add_clips = using(Step("files", ".rp-file", "clips"), tab="new")
 PREPARATIONS: list[Action] = [speak_to_the_end, add_word, duplicate_voice, make_script, add_clips]

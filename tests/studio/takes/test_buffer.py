@@ -59,3 +59,29 @@ def test_finished_take_has_word_times() -> None:
     request, speech = TakeRequest("Learn SQL.", "f" * 32, SpeakOptions()), SimpleNamespace(seed=1)
     spoken = UnfinishedTake(request, "A", speech, buffer).finish("m", None)  # type: ignore[arg-type]
     assert (spoken.text, spoken.words) == ("Learn SQL.", ((0, 5, 0.1, 0.4), (6, 10, 0.4, 0.9)))
+
+
+def test_take_at_a_speed_has_the_length_and_word_times_of_that_speed() -> None:
+    take = TakeBuffer(8_000, text="Learn it.", speed=1.6)
+    sent = [take.add(chunk(np.sin(np.arange(800) / 9) / 2, start)) for start in range(0, 8_000, 800)]
+    words = (WordTime("Learn", 0.16, 0.48, 0, 0), WordTime("it.", 0.48, 0.8, 0, 6))
+    take.add(replace(chunk(np.zeros(0), 8_000), words=words))
+    assert len(np.concatenate(sent)) < 5_000, "the end is held back"
+    sent.append(take.finish())
+    np.testing.assert_array_equal(take.samples(), np.concatenate(sent))
+    assert (take.length, take.seconds, take.spoken_seconds) == (5_000, 0.625, 1.0)
+    assert take.words == [
+        (0, 5, pytest.approx(0.1), pytest.approx(0.3)),
+        (6, 9, pytest.approx(0.3), pytest.approx(0.5)),
+    ]
+
+
+def test_take_at_a_speed_can_be_replaced_from_a_sample_on() -> None:
+    take = TakeBuffer(8_000, speed=0.8)
+    take.add(chunk(np.ones(4_000) / 2, 0))
+    take.add(chunk(np.ones(2_000) / 4, 4_000))
+    take.add(chunk(np.ones(3_000) / 8, 4_000))
+    take.finish()
+    assert take.length == round(7_000 / 0.8)
+    values = np.abs(take.samples()[5_100:8_600] / 32_768 - 0.125)
+    assert values.max() < 0.01, "nothing of the replaced chunk is left"

@@ -103,6 +103,9 @@ test("the words of a take that was cut off stay at the last one that is heard", 
     assert.ok(word(3.9, known) >= clock.pieces.findIndex(({ text: piece }) => piece === "the"));
     assert.ok(word(3.9, []) < last / 5, "without known words: at the usual pace");
   }
+  const whole = expectedOf(sound);
+  sound.facts = { text, ending: "error", settings: { speed: 0.5 } };
+  assert.equal(expectedOf(sound), 2 * whole);
   sound.facts = { text, ending: "end" };
   assert.equal(word(4, known), last);
 });

@@ -143,7 +143,7 @@ def test_limits_are_consistent() -> None:
 
 
 def messages(context: WebContext, text: str, voice_id: str, ticket: str) -> Any:
-    return SpeakHandlers(context).speak(None, text, voice_id, "", 0.7, 0.8, 30, 0, "", "fake", None, ticket)  # type: ignore[arg-type]
+    return SpeakHandlers(context).speak(None, text, voice_id, "", 0.7, 0.8, 30, 0, 1, "", "fake", None, ticket)  # type: ignore[arg-type]
 
 
 def test_refused_take_does_not_reach_the_engine(context: WebContext, engine: Any) -> None:

@@ -164,7 +164,7 @@ def test_no_handler_reveals_paths_of_the_server(
         raise failure
 
     outputs: list[Any] = [
-        list(SpeakHandlers(context).speak(NO_REQUEST, "Hi.", anna.id, "", 0.7, 0.8, 30, 0, "", "fake", None, "t"))
+        list(SpeakHandlers(context).speak(NO_REQUEST, "Hi.", anna.id, "", 0.7, 0.8, 30, 0, 1, "", "fake", None, "t"))
     ]
     for name in ("list", "get", "update", "trash", "duplicate", "trashed"):
         monkeypatch.setattr(context.storage.voices, name, fail)

@@ -21,12 +21,13 @@ export function factsOf(entry, language) {
 // The model and settings that an entry was spoken with.
 export function detailsOf(entry, language) {
   const number = (value) => new Intl.NumberFormat(language, { maximumFractionDigits: 2 }).format(value);
-  const { temperature, top_p: topP, top_k: topK } = entry.settings;
+  const { temperature, top_p: topP, top_k: topK, speed } = entry.settings;
   return joined([
     entry.model,
     temperature !== undefined && words("history.temperature", { value: number(temperature) }),
     topP !== undefined && words("history.top_p", { value: number(topP) }),
     topK !== undefined && words("history.top_k", { value: number(topK) }),
+    speed !== undefined && words("history.speed", { value: number(speed) }),
     entry.factor > 0 && words("history.factor", { factor: number(entry.factor) }),
   ]);
 }

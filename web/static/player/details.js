@@ -16,12 +16,18 @@ const CUT_OFF = ["cancelled", "disconnected", "error"]; // stop reasons of takes
 // Estimated seconds of the whole text of a sound that has only a part of it; 0 if it has all of it.
 export function expectedOf(sound) {
   if (!sound.complete) return sound.span;
-  const { text = "", ending } = factsOf(sound);
-  return CUT_OFF.includes(ending) ? Math.max(sound.seconds, speakingTime(text)) : 0;
+  const { text = "", ending, settings } = factsOf(sound);
+  return CUT_OFF.includes(ending) ? Math.max(sound.seconds, speakingTime(text) / (settings?.speed ?? 1)) : 0;
 }
 
 // Text keys of the settings, by their names in the engine.
-const SETTINGS = { temperature: "player.temperature", top_p: "player.top_p", top_k: "player.top_k", mended: "player.repaired" };
+const SETTINGS = {
+  temperature: "player.temperature",
+  top_p: "player.top_p",
+  top_k: "player.top_k",
+  speed: "player.take_speed",
+  mended: "player.repaired",
+};
 
 function detailsOf(sound, language) {
   const { voice, seed, model, settings = {} } = factsOf(sound);

@@ -29,8 +29,8 @@ export function speakingTime(text) {
 // Seconds: rounded up below 10, to multiples of 5 below 90, and to multiples of 30 above.
 export const roughly = (time) => (time < 10 ? Math.ceil(time) : Math.round(time / (time < 90 ? 5 : 30)) * (time < 90 ? 5 : 30));
 
-// The number of code points, and rough seconds.
-export function measured(text) {
+// The number of code points, and rough seconds at a speed.
+export function measured(text, speed = 1) {
   const trimmed = text.trim();
-  return { count: [...trimmed].length, seconds: roughly(speakingTime(trimmed)) };
+  return { count: [...trimmed].length, seconds: roughly(speakingTime(trimmed) / speed) };
 }

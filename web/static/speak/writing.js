@@ -1,5 +1,5 @@
-// Helpers for the text to speak: its length, style tags, examples; and the keyboard shortcut of Speak. Its value: { text }
-// while the user types (set in the page, without the server), { tags, english, demo } of model and voice, or { write: text }
+// Helpers for the text to speak: its length, style tags, examples; and the keyboard shortcut of Speak. Its value: { text, speed }
+// while the user types or changes the speed (set in the page, without the server), { tags, english, demo } of model and voice, or { write: text }
 // to replace the text. Its event
 // `to_script` makes a script of the text; it is suggested if the text is longer than `long` characters. Its event `written`:
 // the user changed the text while there was a notice above it.
@@ -55,9 +55,10 @@ export function mount({ element, props, trigger, watch }) {
 
   let dropsTags = false; // whether the model leaves out style tags and all other words in square brackets
   let onlyEnglish = true; // whether it speaks no other language
+  let speed = 1; // of the take
 
   function showFacts(text) {
-    const { count, seconds } = measured(text);
+    const { count, seconds } = measured(text, speed);
     find(".rp-count").textContent = words("writing.count", { count, time: lengthOf(seconds, pageLanguage(), 0) });
     find(".rp-long").hidden = count <= props.long;
     find(".rp-unspoken").hidden = !dropsTags || !TAG.test(text);
@@ -217,6 +218,7 @@ export function mount({ element, props, trigger, watch }) {
     else if (!("text" in value)) show(value);
     else setTimeout(suggestAgain); // the field gets the text after the event
     tellUnspeakable();
+    speed = value.speed || speed;
     showFacts(value.text ?? area()?.value ?? "");
   });
 }

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from engine.errors import InvalidInput
 from storage.validation import MAX_SEARCH
 from studio.provenance.provenance import public_name
-from studio.takes.settings import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS
+from studio.takes.settings import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS, SPEED
 from web.tabs.history.views import (
     entry_view,
     megabytes,
@@ -141,11 +141,12 @@ class HistoryHandlers:
             record = self._history.get(parse_payload(HistoryEntry, event).id, owner=owner)
             voices = self._context.voices.list(owner=owner)
         except Exception as error:
-            return *(gr.skip(),) * 12, notice(error_message(error, texts), "bad")
+            return *(gr.skip(),) * 13, notice(error_message(error, texts), "bad")
         exists = any(voice.id == record.voice_id for voice in voices)
         picker = select_voice(voices, record.voice_id, texts) if exists else gr.skip()
         settings = [record.settings.get(name, gr.skip()) for name in SAMPLING_SETTINGS]
-        settings += [record.settings.get(PARAGRAPH_PAUSE, 0), record.settings.get(LANGUAGE, ""), gr.skip()]
+        settings += [record.settings.get(PARAGRAPH_PAUSE, 0), record.settings.get(SPEED, 1)]
+        settings += [record.settings.get(LANGUAGE, ""), gr.skip()]
         remark = notice(self._reuse_remark(record, exists, texts), "good" if exists else "bad")
         accordion = gr.Accordion(open=True)  # shows the seed
         text = {"write": record.text}

@@ -27,6 +27,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from engine.engine import MAX_SEED, SpeakOptions
@@ -38,6 +40,7 @@ from storage.validation import new_id
 from studio.file_names import take_file_name
 from studio.provenance.provenance import Provenance, public_name
 from studio.takes.requests import TakeRequest, UnfinishedTake
+from studio.takes.settings import FASTEST, SLOWEST
 from studio.tracebacks import describe_error
 from web.downloads.sounds import sound_facts, sound_links
 from web.tabs.speak.settings import NAMES
@@ -59,7 +62,7 @@ from web.ui.voice_picker import SelectedVoice, require_voice
 
 if TYPE_CHECKING:
     from engine.outputs import SpeechResult
-    from storage.repositories.takes import TakeRecord
+    from storage.repositories.takes import TakeRecord, TimedWord
     from studio.engines.measured_speech import MeasuredSpeech
     from studio.engines.model_manager import ModelManager
     from studio.takes.buffer import TakeBuffer
@@ -87,6 +90,7 @@ class SpeakForm(Payload):
     top_p: float
     top_k: float
     paragraph_pause: Annotated[float, Field(ge=0, le=MAX_PAUSE, allow_inf_nan=False)]
+    speed: Annotated[float, Field(ge=SLOWEST, le=FASTEST)]
     language: ShortText
     model: ShortText
 
@@ -247,7 +251,7 @@ class SpeakHandlers:
                         try:
                             yield from self._chunk_messages(take.buffer, speech, texts)
                         finally:
-                            reservation.spoken = take.buffer.seconds
+                            reservation.spoken = take.buffer.spoken_seconds
                 result = speech.result
                 assert result is not None, "a speech that ended has a result"
                 end, pending = self._end_message(pending, result, messages.ending(result, texts), texts), None
@@ -271,7 +275,7 @@ class SpeakHandlers:
         return self._context.takes.save(spoken, owner=pending.owner.key, deletion_token=pending.deletion_token)
 
     def _start_message(self, take_id: str, asked: TakeRequest, texts: Texts) -> Message:
-        expected = max(1.0, speaking_time(asked.text))
+        expected = max(1.0, speaking_time(asked.text) / asked.speed)
         status = texts("speech.getting_ready")
         facts = {"text": asked.text, "voice": {"id": asked.voice_id}}
         rate = self._context.engine.sample_rate
@@ -279,12 +283,13 @@ class SpeakHandlers:
         return {**start, "status": status, "facts": facts}
 
     def _chunk_messages(self, take: TakeBuffer, speech: MeasuredSpeech, texts: Texts) -> Iterator[Message]:
+        status = ""
         for chunk in speech:
             known, samples = len(take.words), take.add(chunk)
-            pcm = base64.b64encode(samples.astype("<i2").tobytes()).decode()
             status = messages.progress(chunk, take.seconds, texts)
-            message: Message = {"kind": "chunk", "start": take.length - len(samples), "pcm": pcm, "status": status}
-            yield {**message, "words": [tuple(word) for word in take.words[known:]]}
+            yield _chunk_message(take, samples, status, take.words[known:])
+        if len(rest := take.finish()):
+            yield _chunk_message(take, rest, status)
 
     def _end_message(
         self, pending: PendingTake | None, result: SpeechResult | None, status: str, texts: Texts
@@ -321,6 +326,15 @@ class SpeakHandlers:
         return {"take": kept.id, "wav": wav, "status": status, "facts": facts}
 
 
+def _chunk_message(
+    take: TakeBuffer, samples: NDArray[np.int16], status: str, words: Sequence[TimedWord] = ()
+) -> Message:
+    """Return the message of the take's last samples."""
+    pcm = base64.b64encode(samples.astype("<i2").tobytes()).decode()
+    start = take.length - len(samples)
+    return {"kind": "chunk", "start": start, "pcm": pcm, "status": status, "words": [tuple(word) for word in words]}
+
+
 def _repeated_take(event: gr.EventData) -> RepeatedTake | None:
     try:
         return parse_payload(RepeatedTake, event)
@@ -350,7 +364,7 @@ def parse_request(form: Sequence[Any], engine: ModelManager, texts: Texts) -> Ta
     else:
         options = replace(engine.default_options, seed=options.seed)
     text, voice_id = plain_text(check_text(sent.text, texts)), require_voice(sent.voice, texts)
-    return TakeRequest(text, voice_id, options, sent.paragraph_pause)
+    return TakeRequest(text, voice_id, options, sent.paragraph_pause, sent.speed)
 
 
 def parse_options(seed: Any, temperature: Any, top_p: Any, top_k: Any, texts: Texts) -> SpeakOptions:

@@ -10,7 +10,7 @@ from web.draft import KEEP_VOICE
 from web.tabs.speak.handlers import SpeakHandlers
 from web.tabs.speak.proof import TakeProofHandlers
 from web.tabs.speak.rail import RailHandlers
-from web.tabs.speak.settings import build_settings
+from web.tabs.speak.settings import NAMES, build_settings
 from web.tabs.speak.streaming import TakeStreams
 from web.tabs.speak.take_list import TakeListHandlers
 from web.ui.components import take_list, voice_card, voice_rail
@@ -65,7 +65,9 @@ def _listen_to_voice(handlers: SpeakHandlers, shared: SharedComponents, card: gr
     picker.change(None, picker, None, js=TELL_VOICE)
     for event in (picker.change, card.renew_links, shared.changes.voices):
         show(event, handlers.show_voice, [picker, token], [card, hints])
-    shared.text.change(None, shared.text, hints, js="(text) => ({ text })")
+    speed = shared.settings[NAMES.index("speed")]
+    for part in (shared.text, speed):
+        part.change(None, [shared.text, speed], hints, js="(text, speed) => ({ text, speed })")
 
 
 def _listen_to_rail(handlers: RailHandlers, shared: SharedComponents, rail: gr.HTML) -> None:

@@ -10,6 +10,7 @@ import gradio as gr
 
 from engine.languages import language_tags
 from studio.provenance.provenance import public_name
+from studio.takes.settings import FASTEST, SLOWEST
 from web.ui.events import keep_choices, listen, show
 from web.ui.i18n import own_name
 from web.ui.payloads import Payload, ShortText, default_if_invalid, parse_payload
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from web.ui.i18n import Texts
 
 # The order of `settings`. model: the one that temperature, top-p and top-k were set for; a hidden field.
-NAMES = ("seed", "temperature", "top_p", "top_k", "paragraph_pause", "language", "model")
+NAMES = ("seed", "temperature", "top_p", "top_k", "paragraph_pause", "speed", "language", "model")
 
 
 class ShownSettings(Payload):
@@ -59,15 +60,15 @@ class SettingsHandlers:
 
 
 def default_values(context: WebContext) -> list[Any]:
-    """Return the loaded model's default seed, temperature, top-p and top-k, and a paragraph pause of 0."""
+    """Return the loaded model's default seed, temperature, top-p and top-k, a paragraph pause of 0, and speed 1."""
     defaults = context.engine.default_options
-    return ["", defaults.temperature, defaults.top_p, defaults.top_k, 0]
+    return ["", defaults.temperature, defaults.top_p, defaults.top_k, 0, 1]
 
 
 def build_settings(context: WebContext) -> list[Any]:
     """Lay out the settings and return their components in the order of `NAMES`."""
     label, handlers = context.label, SettingsHandlers(context)
-    seed, temperature, top_p, top_k, paragraph_pause = default_values(context)
+    seed, temperature, top_p, top_k, paragraph_pause, speed = default_values(context)
     language = gr.Dropdown(  # `follow_model` fills it in and shows it
         label=label("speech.language"), info=label("speech.language_info"),
         choices=[("", "")], value="", visible=False, elem_id="rp-language",
@@ -94,12 +95,19 @@ def build_settings(context: WebContext) -> list[Any]:
                 label=label("speech.top_k"), info=label("speech.top_k_info"), min_width=140,
             ),
         ]  # fmt: skip
-    pause = gr.Slider(
-        0, 5, paragraph_pause, step=0.1, elem_id="rp-paragraph-pause",
-        label=label("speech.paragraphs"), info=label("speech.paragraphs_info"),
-    )  # fmt: skip
+    with gr.Row():
+        parts += [
+            gr.Slider(
+                0, 5, paragraph_pause, step=0.1, elem_id="rp-paragraph-pause",
+                label=label("speech.paragraphs"), info=label("speech.paragraphs_info"), min_width=140,
+            ),
+            gr.Slider(
+                SLOWEST, FASTEST, speed, step=0.05, elem_id="rp-take-speed",
+                label=label("speech.speed"), info=label("speech.speed_info"), min_width=140,
+            ),
+        ]  # fmt: skip
     model = gr.Textbox(public_name(context.engine.name), visible=False, elem_id="rp-settings-model")
-    parts += [pause, language, model]
+    parts += [language, model]
     reset = gr.Button(label("speech.reset"), size="sm", elem_id="rp-reset")
     listen(reset.click, handlers.defaults, None, parts)
     keep_choices(language)

@@ -40,8 +40,8 @@ test("an entry shows how it ended and its settings", () => {
   assert.match(factsOf({ ...ENTRY, ending: "disconnected" }, "en"), / · seed 7 · disconnected$/);
   assert.match(factsOf({ ...ENTRY, ending: "length" }, "en"), / · cut$/);
   assert.match(factsOf({ ...ENTRY, ending: "short" }, "en"), / · short$/);
-  const made = { ...ENTRY, model: "s2-pro", settings: { temperature: 0, top_p: 0.85, top_k: 30 }, factor: 0.4567 };
-  assert.equal(detailsOf(made, "de"), "s2-pro · temperature 0 · top_p 0,85 · top_k 30 · factor 0,46");
+  const made = { ...ENTRY, model: "s2-pro", settings: { temperature: 0, top_p: 0.85, top_k: 30, speed: 1.25 }, factor: 0.4567 };
+  assert.equal(detailsOf(made, "de"), "s2-pro · temperature 0 · top_p 0,85 · top_k 30 · speed 1,25 · factor 0,46");
 });
 
 test("an empty list gives the reason", () => {

@@ -165,6 +165,7 @@ test("the shown estimate is rounded", () => {
   assert.equal(measured("Hello there.").seconds, 2);
   assert.equal(measured("Hello there. ".repeat(20)).seconds % 5, 0);
   assert.equal(measured("Hello there. ".repeat(100)).seconds, 120);
+  assert.equal(measured("Hello there. ".repeat(100), 2).seconds, 60);
 });
 
 test("texts in other languages are told from English ones", () => {

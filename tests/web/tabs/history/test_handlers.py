@@ -203,7 +203,7 @@ def test_reuse_restores_text_voice_and_settings(context: WebContext, events: His
         None, event_data(id=kept.id), NO_REQUEST
     )
     assert (hints, picked.value, seed) == ({"write": "Once more."}, anna.id, "42")
-    assert settings == [0.9, 0.5, 7, 0, "", gr.skip()]
+    assert settings == [0.9, 0.5, 7, 0, 1, "", gr.skip()]
     assert (tabs.selected, fold.open) == ("speak", True)
     assert "are restored" in message
     assert own == ""
@@ -211,10 +211,13 @@ def test_reuse_restores_text_voice_and_settings(context: WebContext, events: His
 
 def test_reuse_reports_differences(context: WebContext, events: HistoryHandlers) -> None:
     anna = context.storage.voices.add(voice("Anna"))
+    fast = add_take(context, voice_id=anna.id, settings={"speed": 1.25})
+    _, _, _, *settings, _, _, _, _ = events.reuse_entry(None, event_data(id=fast.id), NO_REQUEST)
+    assert settings[3:5] == [0, 1.25]
     other = add_take(context, voice_id=anna.id, model="large", settings={})
     _, _, _, *settings, _, message, _, _ = events.reuse_entry(None, event_data(id=other.id), NO_REQUEST)
     assert "large spoke this take, so it will sound different with fake" in message
-    assert settings == [*[gr.skip()] * 3, 0, "", gr.skip()], "unknown settings stay unchanged"
+    assert settings == [*[gr.skip()] * 3, 0, 1, "", gr.skip()], "unknown settings stay unchanged"
     context.storage.voices.delete(anna.id)
     hints, picked, *_, message, _, _ = events.reuse_entry(None, event_data(id=other.id), NO_REQUEST)
     assert (hints, picked) == ({"write": "Hello there."}, gr.skip())

@@ -12,6 +12,7 @@ import pytest
 import soundfile
 
 from engine.errors import EngineFailed, InvalidOption
+from engine.text import speaking_time
 from storage import Storage, VoiceLibrary
 from storage.repositories.pronunciations import Pronunciation
 from storage.validation import LOCAL
@@ -27,7 +28,7 @@ from web.tabs.speak.settings import NAMES, SettingsHandlers
 from web.ui.i18n import Translations
 
 TEXTS = Translations.load().texts(None)
-SETTINGS = ("", 0.7, 0.8, 30, 0, "", "fake")
+SETTINGS = ("", 0.7, 0.8, 30, 0, 1, "", "fake")
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ def test_retried_segment_is_stored_once(
 def test_engine_receives_text_voice_and_settings(
     speaking: SpeakHandlers, engine: FakeEngine, anna: str, top_k: float
 ) -> None:
-    list(messages(speaking, "Hello.", anna, settings=("42", 1, 0.5, top_k, 0, "", "fake")))
+    list(messages(speaking, "Hello.", anna, settings=("42", 1, 0.5, top_k, 0, 1, "", "fake")))
     text, spoken_with, options = engine.asked[0]
     assert text == "Hello."
     assert spoken_with is not None
@@ -126,11 +127,26 @@ def test_take_is_not_played_at_the_rate_of_the_model_before(
 def test_paragraph_pause_applies_to_repeated_takes(
     speaking: SpeakHandlers, context: WebContext, engine: FakeEngine, anna: str
 ) -> None:
-    end = list(messages(speaking, "One.\n\nTwo.", anna, settings=("", 0.7, 0.8, 30, 1.5, "", "fake")))[-1]
+    end = list(messages(speaking, "One.\n\nTwo.", anna, settings=("", 0.7, 0.8, 30, 1.5, 1, "", "fake")))[-1]
     assert context.takes.get(end["take"], owner=LOCAL).text == "One.\n\nTwo."
     again = gr.EventData(None, {"id": end["take"], "same": True, "ticket": "u"})
     list(speaking.speak_again(None, None, again))  # type: ignore[arg-type]
     assert [text for text, *_ in engine.asked] == ["One.\n[pause:1.5]\nTwo."] * 2
+
+
+def test_take_at_a_speed_is_streamed_and_stored_as_such_and_repeated(
+    speaking: SpeakHandlers, context: WebContext, engine: FakeEngine, storage: Storage, anna: str
+) -> None:
+    text = "Hello there, and a good morning to all of you."
+    usual = received(list(messages(speaking, text, anna)))
+    sent = list(messages(speaking, text, anna, settings=("", 0.7, 0.8, 30, 0, 1.25, "", "fake")))
+    assert len(received(sent)) == round(len(usual) / 1.25)
+    assert sent[0]["expected"] == pytest.approx(speaking_time(text) / 1.25)
+    np.testing.assert_array_equal(stored_samples(context, sent[-1]), received(sent))
+    record = storage.history.get(sent[-1]["take"])
+    assert (record.settings["speed"], sent[-1]["facts"]["settings"]["speed"]) == (1.25, 1.25)
+    assert record.duration == pytest.approx(len(usual) / 1.25 / engine.sample_rate, abs=1e-3)
+    assert len(received(repeat_take(speaking, record.id, same=True))) == len(received(sent))
 
 
 def test_take_of_ssml_has_the_text_without_markup(
@@ -223,13 +239,15 @@ def test_running_take_is_not_stored_after_all_data_is_deleted(
         ("Hi.", None, SETTINGS, "Pick a voice first"),
         ("Hi.", "no-such-voice", SETTINGS, "voice"),
         ("Hi.", ["anna"], SETTINGS, "Pick a voice first"),
-        ("Hi.", "anna", ("x", 0.7, 0.8, 30, 0, "", "fake"), "seed must be a whole number"),
-        ("Hi.", "anna", ("-1", 0.7, 0.8, 30, 0, "", "fake"), "seed must be a whole number"),
-        ("Hi.", "anna", ("2147483648", 0.7, 0.8, 30, 0, "", "fake"), "from 0 to 2147483647"),
-        ("Hi.", "anna", ("", "much", 0.8, 30, 0, "", "fake"), "out of step"),
+        ("Hi.", "anna", ("x", 0.7, 0.8, 30, 0, 1, "", "fake"), "seed must be a whole number"),
+        ("Hi.", "anna", ("-1", 0.7, 0.8, 30, 0, 1, "", "fake"), "seed must be a whole number"),
+        ("Hi.", "anna", ("2147483648", 0.7, 0.8, 30, 0, 1, "", "fake"), "from 0 to 2147483647"),
+        ("Hi.", "anna", ("", "much", 0.8, 30, 0, 1, "", "fake"), "out of step"),
         ("x" * 500_001, "anna", SETTINGS, "more than 500,000 characters"),
-        ("Hi.", "anna", ("", 9, 0.8, 30, 0, "", "fake"), "temperature is 9"),
-        ("Hi.", "anna", ("", float("nan"), 0.8, 30, 0, "", "fake"), "temperature"),
+        ("Hi.", "anna", ("", 9, 0.8, 30, 0, 1, "", "fake"), "temperature is 9"),
+        ("Hi.", "anna", ("", float("nan"), 0.8, 30, 0, 1, "", "fake"), "temperature"),
+        ("Hi.", "anna", ("", 0.7, 0.8, 30, 0, 2.1, "", "fake"), "out of step"),
+        ("Hi.", "anna", ("", 0.7, 0.8, 30, 0, float("nan"), "", "fake"), "out of step"),
     ],
 )
 def test_invalid_requests_are_rejected(
@@ -272,7 +290,7 @@ def test_chosen_language_is_spoken_stored_and_reused(
 ) -> None:
     """It also selects the dictionary, regardless of the voice's language."""
     storage.pronunciations.put([Pronunciation("Gift", "poison", language="de")])
-    end = list(messages(speaking, "A Gift.", anna, settings=("", 0.9, 0.5, 7, 0, "de", "fake")))[-1]
+    end = list(messages(speaking, "A Gift.", anna, settings=("", 0.9, 0.5, 7, 0, 1, "de", "fake")))[-1]
     (record,) = storage.history.page().records
     assert record.settings["language"] == "de"
     repeat_take(speaking, end["take"], same=True)
@@ -281,7 +299,7 @@ def test_chosen_language_is_spoken_stored_and_reused(
 
 def test_settings_of_another_model_are_ignored(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
     """The page was opened before the model was changed."""
-    list(messages(speaking, "Hello.", anna, settings=("42", 0.3, 0.4, 5, 0, "de", "another")))
+    list(messages(speaking, "Hello.", anna, settings=("42", 0.3, 0.4, 5, 0, 1, "de", "another")))
     options = engine.asked[0][2]
     defaults = engine.default_options
     expected = (42, defaults.temperature, defaults.top_p, defaults.top_k, "")
@@ -304,7 +322,7 @@ def test_settings_follow_the_loaded_model(context: WebContext, engine: FakeEngin
 
 
 def test_history_records_everything_a_repeat_needs(speaking: SpeakHandlers, storage: Storage, anna: str) -> None:
-    end = list(messages(speaking, "Hello there.", anna, settings=("", 0.9, 0.5, 7, 0, "", "fake")))[-1]
+    end = list(messages(speaking, "Hello there.", anna, settings=("", 0.9, 0.5, 7, 0, 1, "", "fake")))[-1]
     (record,) = storage.history.page().records
     assert record.id == end["take"]
     assert (record.text, record.voice_id, record.voice_name) == ("Hello there.", anna, "Anna")
@@ -336,7 +354,7 @@ def test_links_to_a_sound_are_renewed(speaking: SpeakHandlers) -> None:
 
 
 def test_repeat_with_the_same_and_a_new_seed(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
-    end = list(messages(speaking, "Hello there.", anna, settings=("42", 0.9, 0.5, 9, 0, "", "fake")))[-1]
+    end = list(messages(speaking, "Hello there.", anna, settings=("42", 0.9, 0.5, 9, 0, 1, "", "fake")))[-1]
     assert repeat_take(speaking, end["take"], same=True)[-1]["stop_reason"] == "end"
     assert repeat_take(speaking, end["take"], same=False)[-1]["stop_reason"] == "end"
     (text, _, first), (same_text, _, same), (_, _, another) = engine.asked

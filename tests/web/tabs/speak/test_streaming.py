@@ -56,7 +56,7 @@ def anna(library: VoiceLibrary, storage: Storage) -> str:
 
 
 def join(visitor: Visitor, text: str, voice_id: str, ticket: str = "ticket", session: str = "") -> int:
-    data = [text, voice_id, "", 0.7, 0.8, 30, 0, "", "fake", visitor.token, ticket]
+    data = [text, voice_id, "", 0.7, 0.8, 30, 0, 1, "", "fake", visitor.token, ticket]
     visitor.speaks = speaks = getattr(visitor, "speaks", None) or visitor._function("click", "rp-speak", 1)  # type: ignore[attr-defined]
     body = {"data": data, "fn_index": speaks, "session_hash": session or visitor._session}
     return visitor.http.post("gradio_api/queue/join", json=body).status_code

@@ -104,7 +104,7 @@ def play_at_double_speed(page: Page) -> None:
     """Play the take that was just spoken again; its last word is marked."""
     wait_for(page, "player.position >= player.length - 1")
     once = page.evaluate("reprisePlayer.stats.played")
-    page.get_by_label("Speed").select_option("2")
+    page.get_by_label("Playback speed").select_option("2")
     page.get_by_label("Player").get_by_role("button", name="Play").click()
     wait_for(page, "player.position > 0 && player.position < player.length - 1")
     wait_for(page, "player.position >= player.length - 1")
@@ -142,7 +142,7 @@ def test_takes_are_played_compared_saved_deleted_repeated_proofed_and_repaired(
 
 def refuse_an_unspeakable_text(page: Page, engine: FakeEngine) -> None:
     """Check that a text that cannot be spoken is explained beside it, and that the take that was playing plays on."""
-    page.get_by_label("Speed").select_option("0.5")
+    page.get_by_label("Playback speed").select_option("0.5")
     take = speak_text(page, "A take that is long enough to be still playing when another text is refused.")
     page.evaluate("id => { window.reprisePlayer.play(id); }", take)
     page.wait_for_function("id => window.reprisePlayer.playing === id", arg=take, polling=100)
@@ -352,7 +352,7 @@ def wait_for_voices(page: Page, engine: FakeEngine, may_load: threading.Event) -
     expect(page.locator(".rp-take")).to_have_count(2)
     expect(page.locator("#rp-speak-notice")).to_be_empty()
     length = player(page)["length"]
-    page.get_by_label("Speed").select_option("2")
+    page.get_by_label("Playback speed").select_option("2")
     may_load.clear()
     page.reload()
     expect(picker(page)).to_have_value("")
@@ -362,7 +362,7 @@ def wait_for_voices(page: Page, engine: FakeEngine, may_load: threading.Event) -
     may_load.set()
     expect(picker(page)).not_to_have_value("")
     expect(page.get_by_label(TEXT)).to_have_value("We walked along the river.")
-    expect(page.get_by_label("Speed")).to_have_value("2")
+    expect(page.get_by_label("Playback speed")).to_have_value("2")
     row(page).locator(".rp-take-play").click()
     wait_for(page, "player.position > 0 && player.position >= player.length - 1")
     assert player(page)["length"] == length, "the take is fetched by its link"
@@ -373,7 +373,7 @@ def wait_for_voices(page: Page, engine: FakeEngine, may_load: threading.Event) -
     wait_for(page, "player.finished")
     assert [text for text, *_ in engine.asked][2:] == ["Only this is spoken."] * 2
     page.locator(".rp-at-once").select_option("1")
-    page.get_by_label("Speed").select_option("1")
+    page.get_by_label("Playback speed").select_option("1")
 
 
 def fill_in_and_speak(page: Page, engine: FakeEngine, adam: VoiceRecord, ben: VoiceRecord) -> None:
@@ -394,6 +394,12 @@ def fill_in_and_speak(page: Page, engine: FakeEngine, adam: VoiceRecord, ben: Vo
     expect(page.locator(".rp-tags")).to_be_hidden()
     seconds = round(speaking_time(text.strip()) / 5) * 5
     expect(page.locator(".rp-count")).to_have_text(f"Characters: {len(text.strip())} · about 0:{seconds:02}")
+    page.get_by_text("Advanced", exact=True).click()
+    page.get_by_label("number input for Speaking speed").fill("0.5")
+    doubled = round(speaking_time(text.strip()) * 2 / 5) * 5
+    expect(page.locator(".rp-count")).to_have_text(f"Characters: {len(text.strip())} · about 0:{doubled:02}")
+    page.get_by_label("number input for Speaking speed").fill("1")
+    page.get_by_text("Advanced", exact=True).click()
 
     page.get_by_text("Examples", exact=True).click()
     expect(page.locator(".rp-examples-list button")).to_have_count(4)
