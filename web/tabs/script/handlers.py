@@ -7,12 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
+from pydantic import Field
 
 from engine.errors import InvalidInput, RepriseError, ScriptNotFound, VoiceNotFound
-from storage.scripts.limits import MAX_SCRIPT_NAME
+from storage.scripts.limits import FASTEST_CARD, MAX_SCRIPT_NAME, SLOWEST_CARD
 from studio.books.reading import SUFFIXES as BOOKS
 from studio.books.reading import Book, book_kind, read_book
 from studio.script import Script, parse, parse_file
@@ -41,10 +42,11 @@ MAX_PAGES, MAX_REMEMBERED = 1_000, 16  # pages, and commands per page, remembere
 
 
 class ScriptText(Payload):
-    """A text and the selected voice."""
+    """A text, the selected voice, and the speed of cards whose text sets none."""
 
     text: str
     picked: SelectedId
+    speed: Annotated[float, Field(ge=SLOWEST_CARD, le=FASTEST_CARD)] = 1.0
 
 
 @dataclass(frozen=True)
@@ -72,20 +74,26 @@ class ScriptHandlers:
 
     def create_script(self, text: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice, text, component, change broadcast. The narrator gets the selected voice."""
+        return self._create_from_text(token, request, text=text, picked=picked)
+
+    def move_text(self, text: Any, picked: Any, speed: Any, token: Any, request: gr.Request) -> Updates:
+        """Outputs: notice and text of Speak, component, change broadcast, tab to show. Turns the text into a script."""
+        message, *others = self._create_from_text(token, request, text=text, picked=picked, speed=speed)
+        return message, *others, gr.skip() if message else gr.Tabs(selected="script")
+
+    def _create_from_text(self, token: Any, request: gr.Request, **fields: Any) -> Updates:
+        """fields: of a `ScriptText`."""
         texts = self._context.texts(request)
         try:
-            sent = parse_payload(ScriptText, text=text, picked=picked)
+            sent = parse_payload(ScriptText, **fields)
             creator = self._creator(token, request)
             script = parse(sent.text)
+            cards = (replace(card, speed=sent.speed) if card.speed == 1 else card for card in script.cards)
+            script = replace(script, cards=tuple(cards))
             script_id = self._create(script, script.title or default_name(script), sent.picked, creator, request)
         except Exception as error:
             return notice(error_message(error, texts), "bad"), gr.skip(), gr.skip(), gr.skip()
         return "", "", self._opened(script_id, script, texts), broadcast_change("scripts")
-
-    def move_text(self, text: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
-        """Outputs: notice and text of Speak, component, change broadcast, tab to show. Turns the text into a script."""
-        message, text, opened, changed = self.create_script(text, picked, token, request)
-        return message, text, opened, changed, gr.skip() if message else gr.Tabs(selected="script")
 
     async def import_script(self, upload: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice, component, change broadcast. Scripts are named after the book or the file."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import gradio as gr
 
 from web.tabs.script.handlers import SUFFIXES, ScriptHandlers
+from web.tabs.speak.settings import NAMES
 from web.ui.components import script_editor
 from web.ui.events import listen
 from web.ui.shared import SharedComponents, notice_line, section_title
@@ -49,7 +50,8 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     )
     reading.failure(None, None, trouble, js="() => ''", queue=False, api_visibility="private")
     moved = [shared.notice, shared.text, desk, shared.changes, shared.tabs]
-    listen(shared.hints.to_script, handlers.move_text, [shared.text, shared.picker, token], moved)
+    speed = shared.settings[NAMES.index("speed")]
+    listen(shared.hints.to_script, handlers.move_text, [shared.text, shared.picker, speed, token], moved)
     listen(desk.act, handlers.run_action, token, [desk, shared.changes], trigger_mode="multiple")
     # Page load broadcasts a change of voices once the owner is known.
     for changed in (shared.changes.voices, shared.changes.scripts, shared.changes.history):

@@ -180,6 +180,15 @@ def test_invalid_text_is_rejected(page: Page, text: Any) -> None:
     assert page.ask("list")["scripts"] == []
 
 
+def test_text_of_speak_becomes_a_script_at_its_speed(page: Page) -> None:
+    trouble, text, desk, _, tabs = page.events.move_text("[speed:0.8] One.\n\nTwo.", None, 1.25, page.token, REQUEST)
+    assert (trouble, text, tabs.selected) == ("", "", "script")
+    page.open(desk["show"])
+    assert [card["speed"] for card in page.cards] == [0.8, 1.25]
+    trouble, *_, tabs = page.events.move_text("One.", None, 3, page.token, REQUEST)
+    assert ('role="alert"' in trouble, tabs) == (True, gr.skip())
+
+
 LONG_TITLE = "The Life and Strange Surprizing Adventures of Robinson Crusoe, of York, Mariner"
 
 
