@@ -91,6 +91,7 @@ def serve(
         from web.binding import check_binding
         from web.http.hosts import check_clip_hosts, check_names, is_local
         from web.identity.accounts import auth_settings, load_accounts
+        from web.serve import root_path_of
         from web.serve import serve as serve_page
 
         accounts = load_accounts(auth_settings(auth or []))
@@ -98,9 +99,10 @@ def serve(
         check_binding(host, port)
         check_names(allowed_hosts or [])
         check_clip_hosts(clip_hosts or [])
+        root_path = root_path_of(root_path or "")
         with command.services(notices) as services:
             serve_page(
-                services, api=create_api(services, is_local, clip_hosts=clip_hosts or []),
+                services, api=create_api(services, is_local, clip_hosts=clip_hosts or [], root_path=root_path),
                 server_name=host, server_port=port, share=share, root_path=root_path, accounts=accounts,
                 owners=owners, allowed_hosts=allowed_hosts or [], open_browser=open_browser,
             )  # fmt: skip

@@ -48,19 +48,30 @@ GRADIO = "/v1/gradio"
 _JOINED = re.compile(r"//+v1/+|/v1//+")
 MCP_PATH = "/mcp"
 DESCRIPTION = "Speech in cloned voices: OpenAI's speech operations, with a seed, clips of voices, and more formats."
+LICENCE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
+TAGS = [
+    {"name": "speech", "description": "Speech from texts, and texts and origins of audio files"},
+    {"name": "voices", "description": "Saved voices, and the consents of their speakers"},
+    {"name": "models", "description": "The loaded model"},
+    {"name": "fish", "description": "Operations of Fish Audio's API"},
+    {"name": "health", "description": "For those who run the server"},
+]
 
 
-def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] = ()) -> ASGIApp:
+def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] = (), root_path: str = "") -> ASGIApp:
     """Create the API's application. Nothing is started: `web.serve` passes it the requests for its paths.
 
     is_local: whether a request came from a program on this machine, not from another site's page. clip_hosts: names of
-    hosts that clips may be fetched from.
+    hosts that clips may be fetched from. root_path: the proxy's path or URL, for the OpenAPI document.
     """
     context = ApiContext.create(app, clip_hosts)
     api = FastAPI(
         title="Reprise",
         version=__version__,
         description=DESCRIPTION,
+        license_info=LICENCE,
+        openapi_tags=TAGS,
+        servers=[{"url": root_path or "/"}],
         openapi_url=OPENAPI,
         docs_url=None,
         redoc_url=None,

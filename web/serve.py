@@ -48,13 +48,13 @@ def read_deployment(
         share=share,
         accounts=accounts,
         sign_in=bool(os.environ.get("SPACE_ID") and os.environ.get("OAUTH_CLIENT_ID")),
-        root_path=_root_path(root_path or os.environ.get("GRADIO_ROOT_PATH", "")),
+        root_path=root_path_of(root_path or os.environ.get("GRADIO_ROOT_PATH", "")),
         allowed=tuple(allowed_hosts),
         space=bool(os.environ.get("SPACE_ID")),
     )
 
 
-def _root_path(text: str) -> str:
+def root_path_of(text: str) -> str:
     """Return a path or URL as Gradio expects it: with a slash before it and none after it, "" for the root."""
     path = text.strip().rstrip("/")
     return path if not path or path.startswith("/") or "://" in path else f"/{path}"

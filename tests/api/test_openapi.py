@@ -5,7 +5,9 @@ from typing import Any
 
 import httpx
 from hypothesis import HealthCheck, given, settings
+from starlette.testclient import TestClient
 
+from api.app import create_api
 from tests.api.conftest import Server
 
 
@@ -17,6 +19,8 @@ def test_every_operation_is_documented(client: httpx.Client) -> None:
         for method, operation in methods.items()
     }
     assert len(operations) == len({operation["operationId"] for operation in operations.values()})
+    tags = {tag["name"] for tag in document["tags"]}
+    assert {tag for operation in operations.values() for tag in operation["tags"]} == tags
     for name, operation in operations.items():
         assert operation.get("summary"), name
         assert operation.get("description"), name
@@ -25,6 +29,12 @@ def test_every_operation_is_documented(client: httpx.Client) -> None:
             assert "422" not in operation["responses"], name
         if "requestBody" in operation:
             assert {"408", "413", "415"} <= set(operation["responses"]), name
+
+
+def test_document_names_the_path_of_a_proxy(client: httpx.Client, server: Server) -> None:
+    assert client.get("/v1/openapi.json").json()["servers"] == [{"url": "/"}]
+    with TestClient(create_api(server.app, lambda *_: True, root_path="/reprise")) as behind:
+        assert behind.get("/v1/openapi.json").json()["servers"] == [{"url": "/reprise"}]
 
 
 def test_properties_differ_in_more_than_signs(client: httpx.Client) -> None:
