@@ -17,18 +17,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Scope
 
-from engine.errors import (
-    ConsentNotFound,
-    DatabaseUnavailable,
-    EngineBusy,
-    EngineClosed,
-    InvalidInput,
-    NameTaken,
-    OwnerDeleted,
-    RepriseError,
-    VoiceNotFound,
-    VoiceProtected,
-)
+from engine.errors import EngineBusy, EngineClosed, InvalidInput, RepriseError
+from storage.errors import ConsentNotFound, DatabaseUnavailable, NameTaken, OwnerDeleted, VoiceNotFound, VoiceProtected
 from studio.access import KeyRefused, LimitReached
 from studio.user_messages import user_message
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cli.terminal import exit_on_next_ctrl_c, exit_on_sigterm, say, status_line
-from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
+from engine.errors import InvalidInput, InvalidOption
+from storage.errors import VoiceNotFound
 from studio.packages import has_package
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import typer
 from cli import options
 from cli.context import context_of
 from cli.terminal import exit_on_error, print_secret, say
-from engine.errors import InvalidOption, VoiceNotFound
+from engine.errors import InvalidOption
+from storage.errors import VoiceNotFound
 
 if TYPE_CHECKING:
     from storage import Storage

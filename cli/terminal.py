@@ -12,7 +12,8 @@ from typing import Any, TextIO
 
 import typer
 
-from engine.errors import DatabaseUnavailable, InvalidInput, RepriseError
+from engine.errors import InvalidInput, RepriseError
+from storage.errors import DatabaseUnavailable
 
 
 @contextmanager

@@ -14,8 +14,9 @@ from cli import options
 from cli.context import context_of
 from cli.outputs import PIPE, VOICE, write
 from cli.terminal import exit_on_error, is_terminal, print_file, say, standard_input
-from engine.errors import InvalidInput, NameTaken
+from engine.errors import InvalidInput
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular, read_regular
+from storage.errors import NameTaken
 
 if TYPE_CHECKING:
     from storage import VoiceLibrary, VoiceRecord

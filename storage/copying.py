@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import Table, func, insert, select
 from sqlalchemy.orm import Session
 
-from engine.errors import LibraryError
 from storage.database import Database
+from storage.errors import LibraryError
 from storage.models import Base, ErasureRow, StoredObjectRow
 from storage.object_store import StoredSound, read_sound
 from storage.repositories import secrets, stored_objects

@@ -26,9 +26,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from engine.errors import DatabaseUnavailable, DiskFull
 from storage import durable_files, migrations
 from storage.database_errors import READ_ONLY, damaged, sqlstate, unavailable
+from storage.errors import DatabaseUnavailable, DiskFull
 from storage.object_store import ObjectStore, StoredSound, info_of
 from storage.repositories import stored_objects
 from storage.sqlite import erasure

@@ -10,7 +10,7 @@ import sqlite3
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from engine.errors import DatabaseUnavailable, DiskFull
+from storage.errors import DatabaseUnavailable, DiskFull
 
 _SQLITE = {
     sqlite3.SQLITE_BUSY: "database.busy",

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from engine.errors import DatabaseUnavailable
 from storage import durable_files
+from storage.errors import DatabaseUnavailable
 from storage.validation import new_id
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from storage.database import Database
 from storage.models import ServerSettingRow
-from storage.statements import put_row
+from storage.repositories.statements import put_row
 
 
 class ServerSettings:

@@ -23,7 +23,8 @@ from limits import RateLimitItemPerSecond
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
-from engine.errors import DatabaseUnavailable, RepriseError
+from engine.errors import RepriseError
+from storage.errors import DatabaseUnavailable
 from storage.validation import LOCAL
 
 if TYPE_CHECKING:

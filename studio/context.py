@@ -6,7 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from engine.errors import RepriseError, VoiceNotFound
+from engine.errors import RepriseError
+from storage.errors import VoiceNotFound
 from studio.proof.runner import ProofRunner
 from studio.proof.takes import TakeProofs
 from studio.recognition import WhisperRecogniser

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.errors import InvalidInput, InvalidOption, InvalidText, VoiceNotFound, VoiceProtected
+from engine.errors import InvalidInput, InvalidOption, InvalidText
 from engine.languages import language_tag
 from engine.text.pauses import split_pauses
 from engine.text.ssml import plain_text
 from engine.text.tags import is_speakable
 from engine.voice import BuiltInVoice
+from storage.errors import VoiceNotFound, VoiceProtected
 from storage.validation import is_id
 from studio.pronunciation import respell_for_owner, respell_growing
 from studio.voices.available_voices import BUILT_IN_PREFIX, BuiltInSpeaker, ReadyVoice

@@ -5,7 +5,8 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 
-from engine.errors import DatabaseUnavailable, EngineError, ReleaseError
+from engine.errors import EngineError, ReleaseError
+from storage.errors import DatabaseUnavailable
 
 # The messages of these errors concern the machine. Other messages may quote user input.
 _SAID = (RuntimeError, MemoryError, EngineError, ReleaseError, DatabaseUnavailable)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import re
 
-from engine.errors import DatabaseUnavailable, EngineError, ReleaseError, RepriseError, UnusableReference
+from engine.errors import EngineError, ReleaseError, RepriseError, UnusableReference
 from engine.messages import UserMessage, Value
+from storage.errors import DatabaseUnavailable
 from studio.tracebacks import format_traceback
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from engine.errors import DatabaseUnavailable, InvalidInput
+from engine.errors import InvalidInput
+from storage.errors import DatabaseUnavailable
 from studio.provenance.provenance import public_name
 from web.ui.events import broadcast_change, skip_on_error
 from web.ui.messages import error_message, notice

@@ -16,7 +16,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-from engine.errors import DatabaseUnavailable
+from storage.errors import DatabaseUnavailable
 
 VERSION_TABLE = "reprise_version"  # a PostgreSQL database may be shared with other programs that use Alembic
 _ALEMBIC = threading.Lock()  # Alembic keeps the running migration in module globals

@@ -15,11 +15,12 @@ from sqlalchemy import BigInteger, ColumnElement, case, cast, delete, or_, selec
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from engine.errors import InvalidName, KeyNotFound, NameTaken, VoiceNotFound
+from engine.errors import InvalidName
 from engine.voice import clean_name
+from storage.errors import KeyNotFound, NameTaken, VoiceNotFound
 from storage.models import ApiKeyRow
+from storage.repositories.statements import changed_rows
 from storage.repositories.voices.voices import record_by_name
-from storage.statements import changed_rows
 from storage.validation import new_id, settings_from_json, settings_to_json
 
 PREFIX = "rp-"

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from storage.database_errors import damaged
 from storage.models import ServerSettingRow
-from storage.statements import put_row
+from storage.repositories.statements import put_row
 
 LONGEST_GAP = timedelta(days=2)  # between two daily calls
 _SETTING = "last_expiry"

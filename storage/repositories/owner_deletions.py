@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
-from engine.errors import OwnerDeleted
+from storage.errors import OwnerDeleted
 from storage.models import OwnerDeletionRow
-from storage.statements import put_row
+from storage.repositories.statements import put_row
 from storage.validation import new_id
 
 KEPT = timedelta(days=2)  # nothing is made for longer

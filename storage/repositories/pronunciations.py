@@ -14,7 +14,7 @@ from engine.voice import MAX_LANGUAGE, check_text
 from storage.models import PronunciationRow
 from storage.repositories import owner_deletions
 from storage.repositories.folding import fold
-from storage.statements import put_row
+from storage.repositories.statements import put_row
 from storage.validation import new_id
 
 MAX_WORD = 80  # characters, as are the other text limits

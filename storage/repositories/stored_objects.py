@@ -12,10 +12,10 @@ from datetime import datetime
 from sqlalchemy import delete, exists, select, update
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from engine.errors import DatabaseUnavailable
+from storage.errors import DatabaseUnavailable
 from storage.models import ConsentRecordingRow, ReferenceRow, StoredObjectRow, TakeAudioRow
 from storage.object_store import StoredSound
-from storage.statements import changed_rows
+from storage.repositories.statements import changed_rows
 
 REFERRING: tuple[InstrumentedAttribute[str | None], ...] = (
     ReferenceRow.object,

@@ -12,16 +12,17 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Select, delete, exists, func, select, update
 from sqlalchemy.orm import Session
 
-from engine.errors import InvalidInput, TakeNotFound
+from engine.errors import InvalidInput
 from engine.voice import MAX_NAME, check_text
 from storage.database_errors import damaged
+from storage.errors import TakeNotFound
 from storage.models import CardRow, CardTakeRow, OwnerSettingsRow, TakeAudioRow, TakeRow
 from storage.object_store import StoredSound, read_sound
 from storage.repositories import stored_objects
 from storage.repositories.folding import search_fold
 from storage.repositories.owner_settings import RETENTION_DAYS
+from storage.repositories.statements import changed_rows
 from storage.repositories.voices.usage import VoiceUse, count_use
-from storage.statements import changed_rows
 from storage.validation import (
     Settings,
     check_number,

@@ -10,14 +10,14 @@ from datetime import datetime
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from engine.errors import VoiceNotFound
 from engine.voice import MAX_NAME
+from storage.errors import VoiceNotFound
 from storage.models import VoiceRow
 from storage.repositories import owner_deletions
 from storage.repositories.folding import fold
+from storage.repositories.statements import changed_rows
 from storage.repositories.voices import voices
 from storage.repositories.voices.voices import VoiceRecord
-from storage.statements import changed_rows
 from storage.validation import is_id
 
 

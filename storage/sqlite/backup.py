@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.errors import DatabaseUnavailable
 from storage import migrations
 from storage.database_errors import code_of, unavailable
+from storage.errors import DatabaseUnavailable
 
 
 def back_up(database: Path, target: Path) -> None:

@@ -15,10 +15,10 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from engine.errors import DatabaseUnavailable
 from storage import migrations
 from storage.database_errors import code_of
 from storage.durable_files import make_folder, sync_folder
+from storage.errors import DatabaseUnavailable
 
 PAGE_SIZE = 4096  # bytes
 LOG_FILES = ("-wal", "-shm", "-journal")  # suffixes of SQLite's logs, which it replays into the database

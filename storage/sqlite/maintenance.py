@@ -13,8 +13,8 @@ from pathlib import Path
 from sqlalchemy import URL, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from engine.errors import DatabaseUnavailable
 from storage.database_errors import reason_of
+from storage.errors import DatabaseUnavailable
 from storage.models import Base
 from storage.sqlite import erasure
 from storage.sqlite.connection import connect

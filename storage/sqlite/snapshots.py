@@ -18,9 +18,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.errors import DatabaseUnavailable
 from storage import durable_files
 from storage.database_errors import unavailable
+from storage.errors import DatabaseUnavailable
 from storage.sqlite.backup import back_up, is_whole
 from storage.sqlite.connection import LOG_FILES, SIDE_FILES
 

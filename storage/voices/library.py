@@ -8,9 +8,10 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
 
-from engine.errors import InvalidCodes, InvalidName, UnusableReference, VoiceNotFound
+from engine.errors import InvalidCodes, InvalidName, UnusableReference
 from engine.voice import Consent, Voice, check_text, clean_name
 from storage.database import Database
+from storage.errors import VoiceNotFound
 from storage.models import SHARED
 from storage.object_store import StoredSound
 from storage.repositories import owner_deletions, secrets, trash

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 
-from engine.errors import OwnerDeleted, RepriseError
+from engine.errors import RepriseError
 from storage.database import Database
+from storage.errors import OwnerDeleted
 from storage.repositories import owner_deletions, owner_settings
 from storage.repositories.voices import usage
 from storage.repositories.voices.usage import VoiceUse

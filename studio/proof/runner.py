@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.errors import EngineBusy, InvalidInput, ScriptNotFound, TakeNotFound, VoiceNotFound
+from engine.errors import EngineBusy, InvalidInput
 from engine.messages import UserMessage
+from storage.errors import ScriptNotFound, TakeNotFound, VoiceNotFound
 from studio.proof.repair import Repair, repair
 from studio.proof.take_checker import TakeChecker
 from studio.tracebacks import describe_error

@@ -10,7 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.errors import InvalidInput, TakeNotFound, VoiceNotFound
+from engine.errors import InvalidInput
+from storage.errors import TakeNotFound, VoiceNotFound
 from studio.proof.repair import repair
 from studio.proof.take_checker import TakeChecker
 from studio.takes.requests import TakeRequest

@@ -15,8 +15,8 @@ from urllib.parse import quote, unquote
 
 from engine.audio.decode import decode
 from engine.audio.output.tags import read_tags
-from engine.errors import VoiceNotFound
 from engine.messages import UserMessage
+from storage.errors import VoiceNotFound
 from storage.validation import LOCAL
 from studio.provenance.watermark import CHECKED_SECONDS, load_watermark, watermark_installed
 from studio.voices.available_voices import BUILT_IN_PREFIX

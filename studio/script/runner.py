@@ -16,15 +16,9 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from engine.errors import (
-    ClaimLost,
-    DatabaseUnavailable,
-    EngineBusy,
-    EngineClosed,
-    InvalidInput,
-    ScriptNotFound,
-)
+from engine.errors import EngineBusy, EngineClosed, InvalidInput
 from engine.messages import UserMessage
+from storage.errors import ClaimLost, DatabaseUnavailable, ScriptNotFound
 from storage.validation import new_id
 from studio.script.fair_semaphore import FairSemaphore
 from studio.takes.requests import TakeRequest, TakeStarter

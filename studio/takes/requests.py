@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.engine import SpeakOptions
-from engine.errors import VoiceNotFound
 from engine.text import with_paragraph_pauses
+from storage.errors import VoiceNotFound
 from storage.repositories.takes import NewTake
 from studio.pronunciation import respell_for_owner
 from studio.takes.buffer import TakeBuffer

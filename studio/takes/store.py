@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from engine.errors import DatabaseUnavailable, OwnerDeleted, RepriseError, TakeNotFound
+from engine.errors import RepriseError
+from storage.errors import DatabaseUnavailable, OwnerDeleted, TakeNotFound
 from storage.repositories.takes import NewTake, TakeRecord
 from studio.tracebacks import describe_error
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.errors import VoiceNotFound
 from engine.voice import BuiltInVoice, Voice, is_built_in_voice
+from storage.errors import VoiceNotFound
 from storage.repositories.folding import fold
 from storage.repositories.voices.voices import VoiceRecord
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from engine.errors import InvalidInput, RepriseError, VoiceNotFound
+from engine.errors import InvalidInput, RepriseError
 from engine.files.bounded import open_regular
 from engine.voice import MAX_FILE_BYTES, VOICE_FILE_SUFFIX
+from storage.errors import VoiceNotFound
 from studio.file_names import safe_file_name, short_stem
 
 if TYPE_CHECKING:

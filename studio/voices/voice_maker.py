@@ -7,9 +7,10 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from engine.errors import EngineFailed, InvalidInput, NameTaken, VoiceNotFound
+from engine.errors import EngineFailed, InvalidInput
 from engine.languages import language_tag, language_tags
 from engine.voice import BuiltInVoice, clean_name
+from storage.errors import NameTaken, VoiceNotFound
 from studio.takes.buffer import TakeBuffer
 from studio.voices.consents import given_consent
 from studio.voices.languages import clean_language

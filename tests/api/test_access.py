@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from api import access
-from engine.errors import VoiceNotFound
 from storage.api_keys import Allowance
+from storage.errors import VoiceNotFound
 from tests.api.conftest import TEXT, Server, bearer
 from tests.support.waiting import until
 

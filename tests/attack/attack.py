@@ -30,7 +30,7 @@ class Attack:
 
     cases(seed, count): picklable values, the same for the same seed; the n-th must not depend on `count`.
     run(case): returns if the case was served or refused as promised; an int is the number of tries in the case.
-        Errors of `engine.errors` count as refused. Any other error is a finding, except `Skipped`.
+        Errors of the tree (`engine.errors`) count as refused. Any other error is a finding, except `Skipped`.
     count: cases in a whole run. seconds, megabytes: limits of one case; no memory limit if None. The seconds are
         processor time, independent of the machine's load, or wall-clock time where the attack is `alone`.
     alone: run the cases sequentially in one process while no other attack runs, as for attacks that need a server.

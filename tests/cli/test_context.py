@@ -10,7 +10,8 @@ import pytest
 
 from cli import context
 from cli.context import CommandContext, parse_replicas, require
-from engine.errors import DatabaseUnavailable, InvalidOption
+from engine.errors import InvalidOption
+from storage.errors import DatabaseUnavailable
 from studio.bounded_pool import BoundedPool
 from studio.engines.model_manager import ModelManager
 from tests.storage.making import voice

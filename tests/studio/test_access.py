@@ -7,10 +7,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.errors import DatabaseUnavailable, EngineBusy
+from engine.errors import EngineBusy
 from engine.text import GrowingText
 from storage import Storage
 from storage.api_keys import Allowance, NewKey
+from storage.errors import DatabaseUnavailable
 from studio.access import Access, Caller, KeyRefused, LimitReached, describe_allowance
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager

@@ -15,9 +15,9 @@ from sqlalchemy import Engine as SqlEngine
 from sqlalchemy import event
 
 from engine.engine import EncodedVoice
-from engine.errors import DatabaseUnavailable, OwnerDeleted, TakeNotFound, VoiceChanged
 from engine.voice import Voice
 from storage import Storage
+from storage.errors import DatabaseUnavailable, OwnerDeleted, TakeNotFound, VoiceChanged
 from storage.object_store import ObjectStore
 from storage.repositories.takes import TakeRecord
 from studio.context import AppContext

@@ -11,11 +11,12 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import InvalidInput, VoiceNotFound
+from engine.errors import InvalidInput
 from engine.text import GrowingText
 from engine.text.tags import compose
 from engine.voice import BuiltInVoice
 from storage import Storage
+from storage.errors import VoiceNotFound
 from storage.pronunciations import Pronunciation
 from studio.pronunciation import _TAG, _compiled, _pattern, from_csv, respell, respell_growing, to_csv
 from tests.support.fake_engine import voice

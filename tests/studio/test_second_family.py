@@ -7,11 +7,12 @@ from threading import Event
 import pytest
 
 from engine import Engine, request
-from engine.errors import InvalidInput, InvalidOption, VoiceNotFound, VoiceProtected
+from engine.errors import InvalidInput, InvalidOption
 from engine.messages import UserMessage
 from engine.serving.device import choose_device
 from engine.text import frame_budget
 from storage import Storage
+from storage.errors import VoiceNotFound, VoiceProtected
 from storage.validation import LOCAL
 from studio.access import Access, Caller
 from studio.context import AppContext

@@ -22,8 +22,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from engine.audio.output.mastering import LOUDNESS
-from engine.errors import InvalidOption, LibraryError, RepriseError
+from engine.errors import InvalidOption, RepriseError
 from engine.voice import check_text
+from storage.errors import LibraryError
 from studio.file_names import safe_file_name
 from web.limits.budgets import PoolFull
 from web.limits.worker_pool import WorkerPool

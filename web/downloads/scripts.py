@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from engine.audio.output.concatenate import FileFormat
-from engine.errors import InvalidInput, ScriptNotFound
+from engine.errors import InvalidInput
+from storage.errors import ScriptNotFound
 from studio.file_names import short_stem
 from studio.script import Cue, cues, to_markdown, to_srt, to_vtt
 from studio.script.export import ScriptExport

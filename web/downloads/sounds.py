@@ -15,7 +15,7 @@ import soundfile
 
 from engine.audio.output.concatenate import FileFormat, TakeAudio
 from engine.audio.output.mastering import LOUDNESS
-from engine.errors import TakeNotFound, VoiceNotFound
+from storage.errors import TakeNotFound, VoiceNotFound
 from studio.file_names import take_file_name
 from studio.provenance.provenance import Provenance, public_name
 from studio.script.export import write_takes

@@ -9,8 +9,8 @@ from __future__ import annotations
 import tempfile
 from typing import TYPE_CHECKING
 
-from engine.errors import VoiceNotFound
 from engine.voice import VOICE_FILE_SUFFIX
+from storage.errors import VoiceNotFound
 from studio.voices.voice_archive import write_voice_archive
 from web.downloads.links import DownloadFile, DownloadStream, FileProducer
 

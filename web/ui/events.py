@@ -10,7 +10,8 @@ from typing import Any, Literal, ParamSpec
 
 import gradio as gr
 
-from engine.errors import DatabaseUnavailable, InvalidInput
+from engine.errors import InvalidInput
+from storage.errors import DatabaseUnavailable
 from web.gradio_internals import component_id
 
 P = ParamSpec("P")

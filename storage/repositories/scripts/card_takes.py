@@ -20,9 +20,9 @@ from storage.repositories import takes
 from storage.repositories.scripts import cards, hearings, runs, scripts
 from storage.repositories.scripts.cards import CardRecord
 from storage.repositories.scripts.hearings import Hearing
+from storage.repositories.statements import changed_rows
 from storage.repositories.takes import NewTake, TakeRecord
 from storage.sqlite import erasure
-from storage.statements import changed_rows
 
 _MAX_FAILURE = 4_000  # characters
 

@@ -14,9 +14,10 @@ from typing import Literal
 from sqlalchemy import ColumnElement, Select, func, select, update
 from sqlalchemy.orm import Session, aliased
 
-from engine.errors import InvalidInput, ScriptNotFound
+from engine.errors import InvalidInput
 from engine.messages import UserMessage
 from engine.voice import check_text
+from storage.errors import ScriptNotFound
 from storage.models import CardRow, CardTakeRow, ScriptRow, TakeRow
 from storage.repositories.scripts import scripts
 from storage.scripts.limits import MAX_SPEAKER

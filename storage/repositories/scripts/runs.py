@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete, exists, insert, select, update
 from sqlalchemy.orm import Session
 
-from engine.errors import ClaimLost
+from storage.errors import ClaimLost
 from storage.models import CardClaimRow, CardRow, ScriptRow, ScriptRunRow
 from storage.repositories.scripts import cards, scripts
 from storage.repositories.scripts.cards import CardRecord
-from storage.statements import changed_rows, put_row
+from storage.repositories.statements import changed_rows, put_row
 
 LAPSES = timedelta(seconds=30)  # after a claim and after each renewal
 

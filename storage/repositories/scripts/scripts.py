@@ -11,8 +11,9 @@ from typing import Protocol
 from sqlalchemy import Select, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
-from engine.errors import InvalidInput, InvalidName, ScriptNotFound
+from engine.errors import InvalidInput, InvalidName
 from engine.voice import check_text, is_built_in_voice
+from storage.errors import ScriptNotFound
 from storage.models import CardRow, CardTakeRow, CoverRow, ScriptRow, TakeRow
 from storage.repositories.takes import delete_of_cards
 from storage.repositories.voices import voices

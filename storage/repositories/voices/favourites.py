@@ -6,10 +6,10 @@ from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from engine.errors import VoiceNotFound
 from engine.voice import is_built_in_voice
+from storage.errors import VoiceNotFound
 from storage.models import FavouriteRow, FavouriteSpeakerRow
-from storage.statements import put_row
+from storage.repositories.statements import put_row
 
 _Row = type[FavouriteRow] | type[FavouriteSpeakerRow]
 _TABLES: tuple[_Row, ...] = (FavouriteRow, FavouriteSpeakerRow)

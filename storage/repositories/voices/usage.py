@@ -23,7 +23,7 @@ from storage.models import (
     VoiceRow,
     VoiceUseRow,
 )
-from storage.statements import changed_rows
+from storage.repositories.statements import changed_rows
 
 
 @dataclass(frozen=True)

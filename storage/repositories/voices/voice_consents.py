@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import and_, delete, or_, select
 from sqlalchemy.orm import Session
 
-from engine.errors import ConsentNotFound
+from storage.errors import ConsentNotFound
 from storage.models import ConsentRecordingRow, VoiceConsentRow
 from storage.object_store import StoredSound, read_sound
 from storage.repositories import stored_objects

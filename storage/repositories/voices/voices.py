@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Select, delete, exists, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased, defer
 
-from engine.errors import InvalidCodes, NameTaken, VoiceChanged, VoiceNotFound, VoiceProtected
+from engine.errors import InvalidCodes
 from engine.voice import (
     MAX_DESCRIPTION,
     MAX_LANGUAGE,
@@ -24,6 +24,7 @@ from engine.voice import (
     codes_from_bytes,
     codes_to_bytes,
 )
+from storage.errors import NameTaken, VoiceChanged, VoiceNotFound, VoiceProtected
 from storage.models import SHARED, CodesRow, ReferenceRow, VoiceRow
 from storage.object_store import StoredSound, read_sound
 from storage.repositories import stored_objects

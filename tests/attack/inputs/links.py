@@ -11,7 +11,8 @@ from itsdangerous import URLSafeSerializer
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from engine.errors import InvalidInput, VoiceNotFound
+from engine.errors import InvalidInput
+from storage.errors import VoiceNotFound
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.inputs.hostile_texts import hostile_text
 from tests.attack.inputs.mutations import damaged

@@ -7,8 +7,8 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from engine.errors import TakeNotFound
 from storage import Storage
+from storage.errors import TakeNotFound
 from tests.attack.pages.actions import TABS
 from tests.attack.pages.visit import Visit
 from tests.paths import ROOT

@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.errors import DatabaseUnavailable
 from storage import Storage
+from storage.errors import DatabaseUnavailable
 from tests.attack.storage.cuts import recording
 from tests.attack.storage.marked import Marker
 from tests.attack.storage.power import write_files

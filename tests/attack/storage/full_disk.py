@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.errors import DiskFull
+from storage.errors import DiskFull
 from storage.sqlite.reserve import RESERVE_BYTES
 from tests.attack.storage.marked import Marker, leftover_tokens
 from tests.attack.storage.tally import Tally

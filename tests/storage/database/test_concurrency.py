@@ -16,10 +16,10 @@ import pytest
 from sqlalchemy import Engine, event
 from sqlalchemy.orm import Session
 
-from engine.errors import DatabaseUnavailable, NameTaken, OwnerDeleted, VoiceNotFound
 from engine.voice import BuiltInVoice, Voice
 from storage import Storage, VoiceLibrary
 from storage.database import Database
+from storage.errors import DatabaseUnavailable, NameTaken, OwnerDeleted, VoiceNotFound
 from storage.models import FavouriteRow, FavouriteSpeakerRow
 from storage.pronunciations import Pronunciation
 from storage.repositories import owner_deletions, takes, trash

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from engine.errors import DatabaseUnavailable
 from storage import Storage
 from storage.database import POSTGRESQL_TIMEOUTS, Database
+from storage.errors import DatabaseUnavailable
 from tests.paths import ROOT
 from tests.storage.making import open_voices, voice
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import DatabaseUnavailable
 from storage import Storage, durable_files
+from storage.errors import DatabaseUnavailable
 from storage.sqlite.connection import LOG_FILES, PAGE_SIZE
 from storage.sqlite.snapshots import LibrarySnapshots
 from tests.storage.making import voice

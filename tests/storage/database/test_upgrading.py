@@ -12,9 +12,9 @@ from sqlalchemy import create_engine, inspect, text
 from typer.testing import CliRunner
 
 from app import main
-from engine.errors import DatabaseUnavailable
 from engine.voice import codes_to_bytes
 from storage import migrations
+from storage.errors import DatabaseUnavailable
 from storage.models import LEAD_BYTES
 from storage.pronunciations import Pronunciation
 from storage.sqlite.backup import unmigrated

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import InvalidInput, KeyNotFound, NameTaken
+from engine.errors import InvalidInput
 from storage import Storage
 from storage.api_keys import Allowance, NewKey
+from storage.errors import KeyNotFound, NameTaken
 from tests.storage.making import voice
 from tests.storage.speaking import Clock
 

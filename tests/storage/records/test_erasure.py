@@ -17,10 +17,11 @@ import pytest
 from sqlalchemy import Connection, Engine, Table, event, text
 from sqlalchemy.orm import Session
 
-from engine.errors import DatabaseUnavailable, DiskFull, InvalidInput
+from engine.errors import InvalidInput
 from engine.voice import Voice
 from storage import Storage
 from storage.database import Database
+from storage.errors import DatabaseUnavailable, DiskFull
 from storage.models import LEAD_BYTES, Base
 from storage.repositories.scripts.hearings import Hearing
 from storage.repositories.voices import voices

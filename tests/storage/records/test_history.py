@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event, select
 
-from engine.errors import DatabaseUnavailable, InvalidInput, OwnerDeleted, TakeNotFound
+from engine.errors import InvalidInput
 from storage.database import Database
+from storage.errors import DatabaseUnavailable, OwnerDeleted, TakeNotFound
 from storage.models import OwnerDeletionRow
 from storage.repositories.owner_settings import OwnerSettings
 from storage.repositories.takes import NewTake, TakeRecord, TimedWord

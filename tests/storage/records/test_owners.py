@@ -8,8 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, rule, run_state_machine_as_test
 
-from engine.errors import InvalidInput, ScriptNotFound, TakeNotFound
+from engine.errors import InvalidInput
 from storage.database import Database
+from storage.errors import ScriptNotFound, TakeNotFound
 from storage.repositories.takes import TakeRecord
 from storage.storage import Storage
 from tests.storage.conftest import empty_tables

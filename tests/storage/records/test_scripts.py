@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, Engine, event
 
-from engine.errors import ClaimLost, InvalidInput, InvalidName, ScriptNotFound, TakeNotFound, VoiceNotFound
+from engine.errors import InvalidInput, InvalidName
 from engine.messages import UserMessage
 from storage.database import Database
+from storage.errors import ClaimLost, ScriptNotFound, TakeNotFound, VoiceNotFound
 from storage.repositories import takes
 from storage.repositories.scripts.cards import CardRecord
 from storage.repositories.scripts.hearings import Hearing

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ConsentNotFound, InvalidInput
+from engine.errors import InvalidInput
 from storage import Storage
 from storage.database import Database
+from storage.errors import ConsentNotFound
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SOUND = b"a recording of someone who agrees" * 300

@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from app import main
-from engine.errors import DatabaseUnavailable, LibraryError
 from storage import Storage, copying
 from storage.api_keys import NewKey
+from storage.errors import DatabaseUnavailable, LibraryError
 from storage.models import Base
 from storage.voices.sample_voices import install_samples
 from tests.storage.making import count_rows, recoded, voice

@@ -8,19 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
-from engine.errors import (
-    DatabaseUnavailable,
-    InvalidCodes,
-    InvalidInput,
-    InvalidName,
-    InvalidVoiceFile,
-    NameTaken,
-    UnusableReference,
-    VoiceChanged,
-    VoiceNotFound,
-)
+from engine.errors import InvalidCodes, InvalidInput, InvalidName, InvalidVoiceFile, UnusableReference
 from engine.voice import Consent, Reference, Voice
 from storage import Storage, VoiceLibrary
+from storage.errors import DatabaseUnavailable, NameTaken, VoiceChanged, VoiceNotFound
 from storage.sqlite.connection import PAGE_SIZE
 from tests.storage.making import (
     CONSENT,

@@ -16,9 +16,9 @@ import pytest
 from sqlalchemy import Engine, event
 from sqlalchemy.pool import PoolProxiedConnection
 
-from engine.errors import DatabaseUnavailable, DiskFull, NameTaken, VoiceNotFound
 from storage import Storage, durable_files
 from storage.database import Database
+from storage.errors import DatabaseUnavailable, DiskFull, NameTaken, VoiceNotFound
 from storage.object_store import ObjectStore
 from storage.repositories import stored_objects
 from tests.storage.making import clip, count_rows, voice

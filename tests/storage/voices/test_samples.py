@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import InvalidInput, InvalidVoiceFile, NameTaken, VoiceNotFound, VoiceProtected
+from engine.errors import InvalidInput, InvalidVoiceFile
 from engine.voice import VOICE_FILE_SUFFIX, Voice
 from storage import Storage, VoiceLibrary
+from storage.errors import NameTaken, VoiceNotFound, VoiceProtected
 from storage.repositories.voices.shared_voices import SampleVoice
 from storage.voices.sample_voices import INDEX, install_samples, read_sample_voices
 from tests.storage.making import count_rows, not_reencoded, open_voices, recoded, run_concurrently, voice

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import NameTaken, VoiceNotFound, VoiceProtected
 from engine.voice import MAX_NAME, Voice
 from storage import Storage, VoiceLibrary
 from storage.database import Database
+from storage.errors import NameTaken, VoiceNotFound, VoiceProtected
 from storage.repositories.voices.shared_voices import SampleVoice
 from storage.voices.library import TRASH_RETENTION
 from tests.storage.making import count_rows, not_reencoded, open_voices, recoded, voice

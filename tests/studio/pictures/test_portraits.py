@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from engine.errors import InvalidInput, VoiceNotFound, VoiceProtected
+from engine.errors import InvalidInput
 from engine.voice import MAX_PORTRAIT, Voice
 from storage import Storage
+from storage.errors import VoiceNotFound, VoiceProtected
 from storage.voices.sample_voices import install_samples
 from studio.pictures.portraits import SIDE, make_portrait, portrait_url
 from tests.support.fake_engine import voice

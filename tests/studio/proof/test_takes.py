@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from engine.engine import SpeakOptions
-from engine.errors import InvalidInput, TakeNotFound, VoiceNotFound
+from engine.errors import InvalidInput
 from storage import Storage
+from storage.errors import TakeNotFound, VoiceNotFound
 from storage.repositories.takes import TakeRecord
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager

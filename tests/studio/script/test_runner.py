@@ -12,11 +12,12 @@ import pytest
 from sqlalchemy.exc import ProgrammingError
 
 from engine.engine import SpeakOptions
-from engine.errors import ClaimLost, EngineBusy, EngineClosed, InvalidText
+from engine.errors import EngineBusy, EngineClosed, InvalidText
 from engine.families.family import Capabilities
 from engine.messages import UserMessage
 from engine.voice import Voice
 from storage import Storage
+from storage.errors import ClaimLost
 from storage.pronunciations import Pronunciation
 from storage.repositories.scripts.cards import CardRecord
 from storage.repositories.scripts.runs import LAPSES

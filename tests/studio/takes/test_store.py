@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.errors import DatabaseUnavailable, TakeNotFound
 from storage import Storage
+from storage.errors import DatabaseUnavailable, TakeNotFound
 from storage.repositories.takes import NewTake, TakeRecord
 from studio.takes.store import TakeStore, TemporaryTakes
 from tests.support.clock import Clock

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
+from engine.errors import InvalidInput, InvalidOption
 from engine.voice import Voice
 from storage import Storage, VoiceLibrary
+from storage.errors import VoiceNotFound
 from tests.support.clock import Clock
 from tests.support.fake_engine import FakeEngine, voice
 from tests.support.waiting import until

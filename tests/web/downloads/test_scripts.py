@@ -18,8 +18,9 @@ import soundfile
 from pyloudnorm import Meter
 
 from engine.audio.output.tags import read_tags
-from engine.errors import InvalidInput, LibraryError
+from engine.errors import InvalidInput
 from storage import Storage
+from storage.errors import LibraryError
 from storage.repositories.takes import NewTake
 from studio.provenance.provenance import ARTIST, Provenance
 from studio.script import Card, parse

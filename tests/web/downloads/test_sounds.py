@@ -10,9 +10,9 @@ import soundfile
 
 from engine.audio import encode_audio, to_int16
 from engine.audio.output.tags import read_tags
-from engine.errors import TakeNotFound, VoiceNotFound
 from engine.voice import Consent
 from storage import Storage, VoiceLibrary
+from storage.errors import TakeNotFound, VoiceNotFound
 from storage.repositories.takes import NewTake, TakeRecord
 from studio.file_names import take_file_name
 from studio.provenance.provenance import Provenance

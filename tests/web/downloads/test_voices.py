@@ -7,9 +7,10 @@ from zipfile import ZipFile
 
 import pytest
 
-from engine.errors import InvalidCodes, VoiceNotFound
+from engine.errors import InvalidCodes
 from engine.voice import Voice
 from storage import VoiceLibrary
+from storage.errors import VoiceNotFound
 from storage.repositories.voices.shared_voices import SampleVoice
 from studio.voices.voice_archive import LEFT_OUT, write_voice_archive
 from tests.support.archives import read_archive

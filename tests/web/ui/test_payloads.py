@@ -10,8 +10,9 @@ import httpx
 import pytest
 from pydantic import Field
 
-from engine.errors import DatabaseUnavailable, EngineFailed, InvalidCheckpoint, UnusableReference
+from engine.errors import EngineFailed, InvalidCheckpoint, UnusableReference
 from storage import Storage
+from storage.errors import DatabaseUnavailable
 from studio.tracebacks import describe_error, format_traceback
 from tests.attack.inputs.events import forge_events
 from tests.support.fake_engine import FakeEngine, voice

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import gradio as gr
 from pydantic import ConfigDict, Field
 
-from engine.errors import InvalidInput, NameTaken
+from engine.errors import InvalidInput
 from engine.voice import Voice
+from storage.errors import NameTaken
 from studio.pictures.portraits import make_portrait
 from studio.voices.languages import clean_language
 from studio.voices.voice_archive import MAX_FILES, VoiceArchive

@@ -12,10 +12,11 @@ import gradio as gr
 from pydantic import ConfigDict
 
 from engine.audio.merge import merge_references
-from engine.errors import InvalidInput, InvalidName, NameTaken, VoiceChanged, VoiceNotFound
+from engine.errors import InvalidInput, InvalidName
 from engine.messages import UserMessage
 from engine.text import speaking_time
 from engine.voice import Consent, Voice, clean_name
+from storage.errors import NameTaken, VoiceChanged, VoiceNotFound
 from studio.voices.languages import clean_language
 from studio.voices.voice_maker import (
     SAMPLE_TEXTS,

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import InvalidInput, TakeNotFound
+from engine.errors import InvalidInput
 from engine.text.ssml import plain_text
+from storage.errors import TakeNotFound
 from studio.pictures.covers import make_cover
 from studio.script import Card
 from studio.script.casting import speaker_or_narrator

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import gradio as gr
 from pydantic import Field
 
-from engine.errors import InvalidInput, RepriseError, ScriptNotFound, VoiceNotFound
+from engine.errors import InvalidInput, RepriseError
+from storage.errors import ScriptNotFound, VoiceNotFound
 from storage.scripts.limits import FASTEST_CARD, MAX_SCRIPT_NAME, SLOWEST_CARD
 from studio.books.reading import SUFFIXES as BOOKS
 from studio.books.reading import Book, book_kind, read_book

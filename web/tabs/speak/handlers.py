@@ -32,9 +32,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from engine.engine import MAX_SEED, SpeakOptions
-from engine.errors import EngineBusy, InvalidInput, InvalidOption, InvalidText, RepriseError, VoiceNotFound
+from engine.errors import EngineBusy, InvalidInput, InvalidOption, InvalidText, RepriseError
 from engine.text import MAX_PAUSE, speaking_time
 from engine.text.ssml import plain_text
+from storage.errors import VoiceNotFound
 from storage.repositories.takes import MAX_TEXT
 from storage.validation import new_id
 from studio.file_names import take_file_name

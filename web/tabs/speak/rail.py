@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from engine.errors import VoiceNotFound
+from storage.errors import VoiceNotFound
 from web.tabs.speak.views import rail_voice_view
 from web.ui.events import answer_time, skip_on_error
 from web.ui.payloads import Id, Payload, parse_payload

@@ -8,7 +8,7 @@ import gradio as gr
 from pydantic import Field
 
 from engine.engine import MAX_SEED
-from engine.errors import TakeNotFound
+from storage.errors import TakeNotFound
 from web.tabs.speak.views import take_view
 from web.ui.events import broadcast_change, skip_on_error, with_nonce
 from web.ui.messages import error_message, notice
