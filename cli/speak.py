@@ -118,8 +118,7 @@ def _text(argument: str) -> str:
 def _encoded(take: TakeBuffer, format: Any, provenance: Provenance, lufs: float | None) -> bytes:
     if lufs is None:
         return take.encode(format, provenance)
-    from engine.audio.output.concatenate import TakeAudio
-    from studio.script.export import write_takes
+    from studio.audio_files.concatenate import TakeAudio, write_takes
 
     file = BytesIO()
     write_takes(file, [TakeAudio(take.encode("flac"))], format, provenance.tags(), lufs)

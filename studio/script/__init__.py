@@ -1,8 +1,8 @@
 """Scripts: long texts as cards that are spoken one after the other, and their subtitles.
 
 `parse_file` and `parse` split a text into cards, `progress` estimates the time left, `cues` with `to_srt` and `to_vtt`
-creates subtitles: these need neither torch nor a database. `runner` speaks the cards of a stored script.
-`engine.audio.output.concatenate` joins the audio of a script.
+creates subtitles: these need neither torch nor a database. `runner` speaks the cards of a stored script,
+and `export` writes its files.
 """
 
 from studio.script.cards import Card, Script, parse, parse_file

@@ -10,15 +10,15 @@ import math
 import tempfile
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from statistics import fmean
 from typing import TYPE_CHECKING, BinaryIO
 
-from engine.audio.output.audiobook import Chapter, write_audiobook
-from engine.audio.output.concatenate import FileFormat, TakeAudio, concatenate_takes, take_loudness
 from engine.audio.output.encode import RATES
-from engine.audio.output.mastering import SILENT, master
+from engine.audio.output.mastering import SILENT
 from engine.errors import InvalidInput
+from studio.audio_files.audiobook import Chapter, write_audiobook
+from studio.audio_files.concatenate import FileFormat, TakeAudio, take_loudness, write_takes
 from studio.file_names import safe_file_name, short_stem, take_file_name
 from studio.provenance.provenance import Provenance
 
@@ -125,29 +125,6 @@ class ScriptExport:
                 waiting = ""
             place += card.seconds + card.pause
         return chapters
-
-
-def write_takes(
-    file: BinaryIO,
-    takes: Iterable[TakeAudio],
-    format: FileFormat,
-    tags: Mapping[str, str],
-    lufs: float | None,
-    *,
-    rates: tuple[int, ...] | None = None,
-    lossy: bool = False,
-) -> None:
-    """Write takes as one file. lufs: target loudness; None to leave it as it is.
-
-    rates: supported sampling rates in Hz; by default those of the format. lossy: whether the samples will be encoded
-    by a lossy format later.
-    """
-    if lufs is None:
-        concatenate_takes(file, takes, format, tags, rates=rates)
-        return
-    with tempfile.TemporaryFile() as plain:
-        concatenate_takes(plain, takes, "wav", rates=RATES.get(format, ()) if rates is None else rates)
-        master(plain, file, format, lufs, tags, lossy=lossy or format in RATES)
 
 
 def _written(write: Callable[[BinaryIO], None]) -> BinaryIO:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from engine.audio.output.concatenate import FileFormat
 from engine.errors import InvalidInput
 from storage.errors import ScriptNotFound
+from studio.audio_files.concatenate import FileFormat
 from studio.file_names import short_stem
 from studio.script import Cue, cues, to_markdown, to_srt, to_vtt
 from studio.script.export import ScriptExport

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 import soundfile
 
-from engine.audio.output.concatenate import FileFormat, TakeAudio
 from engine.audio.output.mastering import LOUDNESS
 from storage.errors import TakeNotFound, VoiceNotFound
+from studio.audio_files.concatenate import FileFormat, TakeAudio, write_takes
 from studio.file_names import take_file_name
 from studio.provenance.provenance import Provenance, public_name
-from studio.script.export import write_takes
 from studio.takes.settings import REPAIRED, SAMPLING_SETTINGS, SPEED
 from studio.voices.available_voices import is_described
 from web.downloads.links import DownloadFile, FileProducer

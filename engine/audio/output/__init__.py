@@ -1,1 +1,1 @@
-"""Output of samples as files and streams: encoding, tempo, loudness, tags, concatenation of takes."""
+"""Output of samples as files and streams: encoding, tempo, loudness, tags."""

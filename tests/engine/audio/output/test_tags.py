@@ -6,12 +6,12 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from engine.audio.output.concatenate import FileFormat, TakeAudio, concatenate_takes
 from engine.audio.output.encode import encode_audio
 from engine.audio.output.id3 import id3_tag
 from engine.audio.output.stream import STREAM_FORMATS, StreamEncoder, StreamFormat
 from engine.audio.output.tags import read_tags
 from engine.errors import UnusableReference
+from studio.audio_files.concatenate import FileFormat, TakeAudio, concatenate_takes
 
 RATE = 22_050
 SAMPLES = (np.sin(np.arange(RATE // 4) / 20) * 0.3).astype(np.float32)

@@ -9,8 +9,8 @@ import pytest
 import soundfile
 
 from engine.audio import encode_audio
-from engine.audio.output.concatenate import FileFormat, TakeAudio, concatenate_takes
 from engine.errors import InvalidInput, InvalidOption
+from studio.audio_files.concatenate import FileFormat, TakeAudio, concatenate_takes
 
 RATE = 22050
 

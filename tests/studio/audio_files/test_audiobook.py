@@ -6,8 +6,8 @@ import av
 import numpy as np
 import pytest
 
-from engine.audio.output.audiobook import Chapter, write_audiobook
 from engine.audio.output.encode import wav_bytes
+from studio.audio_files.audiobook import Chapter, write_audiobook
 
 RATE = 16_000
 

@@ -1,6 +1,7 @@
 """Concatenation of takes, with pauses between them, into one file. Works take by take, so that memory stays bounded."""
 
 import io
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from engine.audio.output.encode import CODINGS, RATES, supported_rate, to_int16
-from engine.audio.output.mastering import loudness_of
+from engine.audio.output.mastering import loudness_of, master
 from engine.audio.output.tags import Tags, new_sound_file
 from engine.audio.output.tempo import change_tempo
 from engine.audio.resample import resample
@@ -75,6 +76,29 @@ def concatenate_takes(
     if not rate:
         raise InvalidInput("cards.unspoken")
     return length / rate
+
+
+def write_takes(
+    file: BinaryIO,
+    takes: Iterable[TakeAudio],
+    format: FileFormat,
+    tags: Tags,
+    lufs: float | None,
+    *,
+    rates: tuple[int, ...] | None = None,
+    lossy: bool = False,
+) -> None:
+    """Write takes as one file. lufs: target loudness; None to leave it as it is.
+
+    rates: supported sampling rates in Hz; by default those of the format. lossy: whether the samples will be encoded
+    by a lossy format later.
+    """
+    if lufs is None:
+        concatenate_takes(file, takes, format, tags, rates=rates)
+        return
+    with tempfile.TemporaryFile() as plain:
+        concatenate_takes(plain, takes, "wav", rates=RATES.get(format, ()) if rates is None else rates)
+        master(plain, file, format, lufs, tags, lossy=lossy or format in RATES)
 
 
 def take_loudness(audio: bytes) -> float:
