@@ -1,6 +1,7 @@
 """Every error that can reach a page has a message in all languages, with the same placeholders."""
 
 import ast
+import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -115,6 +116,21 @@ def test_errors_use_known_keys_and_the_values_of_their_messages() -> None:
                 values = {keyword.arg for keyword in call.keywords} - {"detail"}
                 assert values == placeholders(known[key]), f"{where}: {key}"
     assert found > 150
+
+
+# The packages whose messages a package may use: its own and those below it.
+BELOW = {"engine": ("engine",), "storage": ("engine", "storage"), "studio": ("engine", "storage", "studio")}
+
+
+def test_texts_are_in_the_package_that_uses_them_or_below() -> None:
+    for package, below in BELOW.items():
+        folders = [ROOT / each / "messages" for each in below]
+        known = {
+            key for folder in folders for path in folder.glob("*.json") for key in json.loads(path.read_text("utf-8"))
+        }
+        used = {key for where, keys, _ in constructions() if where.startswith(f"{package}/") for key in keys or ()}
+        assert used, package
+        assert used <= known, package
 
 
 def test_all_messages_are_used() -> None:

@@ -1,4 +1,4 @@
-"""Translatable messages. Each has a key; this package's JSON files hold the English text of all keys.
+"""Translatable messages. Each has a key. Its English text is in the `messages` of the lowest package that uses it.
 
 Errors and notes carry a `UserMessage` instead of text. `str` returns its English text; a user interface formats it in
 the user's language from a table with the same keys and placeholders (`web/locales`).
@@ -17,7 +17,7 @@ Value = Union[str, float, "UserMessage", Sequence[str]]
 """Value of a placeholder. Numbers are formatted for the user's locale, so pass text for values such as a seed or a
 version. A sequence of texts is written as a list."""
 
-_FOLDER = Path(__file__).parent
+_PACKAGES = Path(__file__).parents[2]  # the folder of all packages
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ def _value(plain: Any) -> Value:
 
 @cache
 def english() -> Mapping[str, str]:
-    """Return the English texts by key."""
+    """Return the English texts of all packages by key."""
     texts: dict[str, str] = {}
-    for path in sorted(_FOLDER.glob("*.json")):
+    for path in sorted(_PACKAGES.glob("*/messages/*.json")):
         texts |= json.loads(path.read_text("utf-8"))
     return texts
 

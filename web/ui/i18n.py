@@ -1,5 +1,6 @@
 """Translations of the page: a folder per language in `web/locales`, with a file per tab and `page.json` for the rest.
-The English texts of errors and notes are in `engine.messages`, their translations in a language's folder `engine`.
+The English texts of errors and notes are in the `messages` of `engine`, `storage` and `studio`, their translations in a
+language's folders of these names.
 
 Labels (`label`) are translated by Gradio in the browser, and our ES modules have their own texts. Both are in one
 module per language (`web.ui.modules`). Messages created on the server are translated there (`texts`). The language is

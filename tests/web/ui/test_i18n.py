@@ -66,7 +66,11 @@ def files_of(folder: Path) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_language_has_the_same_keys_and_placeholders(language: str) -> None:
-    messages = {f"engine/{name}": keys for name, keys in files_of(ROOT / "engine" / "messages").items()}
+    messages = {
+        f"{package}/{name}": keys
+        for package in ("engine", "storage", "studio")
+        for name, keys in files_of(ROOT / package / "messages").items()
+    }
     expected = files_of(LOCALES / "en") | ({} if language == "en" else messages)
     assert files_of(LOCALES / language) == expected, "keys have the same order in all languages"
     for key, text in TRANSLATIONS.languages[language].items():
@@ -165,7 +169,7 @@ def test_used_keys_exist_and_all_keys_are_used() -> None:
     python = {key for path in WEB.rglob("*.py") for key in keys_in_python(path)}
     static = {key for path in (WEB / "static").rglob("*.[hj]*") for key in keys_in_scripts(path)}
     assert python | static <= set(ENGLISH)
-    assert set(ENGLISH) - set(english()) <= python | static  # tests/test_messages.py checks those of the engine
+    assert set(ENGLISH) - set(english()) <= python | static  # tests/test_messages.py checks those of the other packages
 
 
 # --- choice of the language
