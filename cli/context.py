@@ -100,7 +100,9 @@ class CommandContext:
         """
         from engine.release.hub import find_release
         from engine.serving.memory import release_memory
-        from studio.engines.model_manager import IdleUnload, ModelCatalog, ModelManager
+        from studio.engines.idle_unloader import IdleUnload
+        from studio.engines.model_manager import ModelManager
+        from studio.engines.model_switch import ModelCatalog
         from studio.engines.zero_gpu import is_zero_gpu
         from studio.periodic import every
 

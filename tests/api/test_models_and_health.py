@@ -121,7 +121,7 @@ def test_preflight_gets_no_permission(client: httpx.Client) -> None:
 
 def test_server_without_a_model_is_not_ready(client: httpx.Client, server: Server) -> None:
     manager = server.app.engine
-    engine, manager._engine = manager._engine, None
+    engine, manager._current.engine = manager._current.engine, None
     try:
         assert client.get("/health/live").status_code == 200
         assert client.get("/health/ready").status_code == 503
@@ -129,7 +129,7 @@ def test_server_without_a_model_is_not_ready(client: httpx.Client, server: Serve
         assert (spoken.status_code, spoken.json()["error"]["code"]) == (503, "no_model")
         assert spoken.headers["retry-after"]
     finally:
-        manager._engine = engine
+        manager._current.engine = engine
     assert client.get("/health/ready").status_code == 200
 
 
@@ -137,8 +137,8 @@ def test_model_unloaded_because_idle_is_ready(
     client: httpx.Client, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(server.app.engine, "_engine", None)
-        patch.setattr(server.app.engine, "_asleep", True)
+        patch.setattr(server.app.engine._current, "engine", None)
+        patch.setattr(server.app.engine._current, "asleep", True)
         for path in ("/health/ready", "/health"):
             assert client.get(path).json() == {"status": "ok"}
 

@@ -16,7 +16,8 @@ from storage.errors import VoiceNotFound, VoiceProtected
 from storage.validation import LOCAL
 from studio.access import Access, Caller
 from studio.context import AppContext
-from studio.engines.model_manager import ModelCatalog, ModelManager
+from studio.engines.model_manager import ModelManager
+from studio.engines.model_switch import ModelCatalog
 from studio.script import Card
 from studio.speech_service import SpeechService, VoiceChoice
 from tests.engine.families.qwen3_tts.conftest import as_kind

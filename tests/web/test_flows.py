@@ -16,7 +16,8 @@ from storage import Storage
 from storage.pronunciations import Pronunciation
 from storage.voices.sample_voices import install_samples
 from studio import recognition
-from studio.engines.model_manager import IdleUnload, ModelManager
+from studio.engines.idle_unloader import IdleUnload
+from studio.engines.model_manager import ModelManager
 from tests.paths import CLIP
 from tests.studio.books.making import epub, picture
 from tests.support.clock import Clock

@@ -12,7 +12,8 @@ from engine.messages import UserMessage
 from engine.serving.device import choose_device
 from engine.text import frame_budget
 from storage import Storage
-from studio.engines.model_manager import ModelCatalog, ModelManager
+from studio.engines.model_manager import ModelManager
+from studio.engines.model_switch import ModelCatalog
 from studio.provenance.provenance import Provenance
 from studio.takes.buffer import TakeBuffer
 from studio.voices import voice_maker

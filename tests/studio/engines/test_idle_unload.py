@@ -11,7 +11,9 @@ import pytest
 from engine import Engine, SpeakOptions, request
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed
 from engine.messages import UserMessage
-from studio.engines.model_manager import IdleUnload, ModelCatalog, ModelLoading, ModelManager
+from studio.engines.idle_unloader import IdleUnload
+from studio.engines.model_manager import ModelManager
+from studio.engines.model_switch import ModelCatalog, ModelLoading
 from tests.paths import MINIATURE
 from tests.support.clock import Clock
 from tests.support.fake_engine import FakeEngine, voice
@@ -134,7 +136,8 @@ def test_load_error_reaches_all_waiting_calls_and_is_retried(factory: EngineFact
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(manager.reencode, voice("Anna"))
         begun.wait()
-        waking = manager._waking
+        assert manager._idle is not None
+        waking = manager._idle._waking
         assert waking is not None
         second = threads.submit(waking.result)
         go_on.set()

@@ -11,7 +11,8 @@ import pytest
 
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed, InvalidOption, ReleaseIncomplete
 from engine.messages import UserMessage
-from studio.engines.model_manager import ModelCatalog, ModelLoading, ModelManager
+from studio.engines.model_manager import ModelManager
+from studio.engines.model_switch import ModelCatalog, ModelLoading
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.support.waiting import until
 
@@ -109,7 +110,7 @@ def test_switch_accepts_only_models_of_the_catalog(engines: ModelManager, factor
 
 
 def test_switch_waits_for_takes_in_progress_and_rejects_new_ones(engines: ModelManager, factory: EngineFactory) -> None:
-    engines._switch_timeout = 60
+    engines._switch.timeout = 60
     speech = engines.speak("A long text. " * 5)
     next(speech)
     switching = threading.Thread(target=engines.switch, args=["large"])
@@ -126,7 +127,7 @@ def test_switch_waits_for_takes_in_progress_and_rejects_new_ones(engines: ModelM
 
 @pytest.mark.parametrize("leave", ["close", "drop", "end", "fail"])
 def test_ended_take_does_not_delay_a_switch(engines: ModelManager, leave: str) -> None:
-    engine: Any = engines._engine
+    engine: Any = engines._current.engine
     engine.script.fail_after, engine.script.failure = (1, RuntimeError()) if leave == "fail" else (None, None)
     speech = engines.speak("A long text. " * 5)
     next(speech)
@@ -154,8 +155,8 @@ def test_endless_take_prevents_a_switch(engines: ModelManager, factory: EngineFa
 
 def test_voice_deleted_while_a_switch_waits_is_forgotten(engines: ModelManager) -> None:
     """The switch may end without another model, and the engine would keep the voice in its caches."""
-    engines._switch_timeout = 60
-    engine = engines._engine
+    engines._switch.timeout = 60
+    engine = engines._current.engine
     assert isinstance(engine, FakeEngine)
     speech = engines.speak("A long text. " * 5)
     switching = threading.Thread(target=engines.switch, args=["large"])
@@ -172,8 +173,8 @@ def test_rejected_text_does_not_count_as_a_take(engines: ModelManager) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise InvalidOption("No.")
 
-    assert engines._engine is not None
-    engines._engine.speak = refuse  # type: ignore[assignment, method-assign]
+    assert engines._current.engine is not None
+    engines._current.engine.speak = refuse  # type: ignore[assignment, method-assign]
     with pytest.raises(InvalidOption):
         engines.speak("Hello.")
     engines.switch("large")
@@ -248,7 +249,7 @@ def test_engine_that_has_stopped_is_reported_and_can_be_loaded_again(
     engines: ModelManager, factory: EngineFactory
 ) -> None:
     engines.check_loaded()
-    engine = engines._engine
+    engine = engines._current.engine
     assert isinstance(engine, FakeEngine)
     engine.failure = EngineClosed()
     with pytest.raises(EngineClosed):
@@ -261,8 +262,8 @@ def test_engine_that_has_stopped_is_reported_and_can_be_loaded_again(
 def test_close_closes_the_current_engine_once(engines: ModelManager) -> None:
     engines.switch("large")
     closed: list[bool] = []
-    assert engines._engine is not None
-    engines._engine.close = lambda: closed.append(True)  # type: ignore[method-assign]
+    assert engines._current.engine is not None
+    engines._current.engine.close = lambda: closed.append(True)  # type: ignore[method-assign]
     engines.close()
     engines.close()
     assert closed == [True]
@@ -283,18 +284,18 @@ def test_an_engine_loaded_after_closing_is_closed(
         return engine
 
     factory.broken = broken
-    engines._catalog = ModelCatalog(NOTICES, factory.fetch, noted)  # type: ignore[arg-type]
+    engines._switch.catalog = ModelCatalog(NOTICES, factory.fetch, noted)  # type: ignore[arg-type]
     with pytest.raises(DoesNotFit if broken else EngineClosed):
         engines.switch("large")
     assert closed == [factory.loaded[-1]]
-    assert engines._engine is None
+    assert engines._current.engine is None
     with pytest.raises(EngineClosed):
         engines.switch("large")
     assert len(factory.loaded) == len(broken) + 1, "nothing is loaded any more"
 
 
 def test_closing_ends_the_wait_of_a_switch(engines: ModelManager, factory: EngineFactory) -> None:
-    engines._switch_timeout = 60
+    engines._switch.timeout = 60
     speech = engines.speak("A long text. " * 5)
     next(speech)
     errors: list[Exception] = []

@@ -15,7 +15,8 @@ import pytest
 from gradio.context import LocalContext
 
 from storage import Storage, VoiceLibrary
-from studio.engines.model_manager import IdleUnload, ModelManager
+from studio.engines.idle_unloader import IdleUnload
+from studio.engines.model_manager import ModelManager
 from studio.takes.running import RunningTakes
 from tests.support.clock import Clock
 from tests.support.fake_engine import FakeEngine, FakeSpeech, Script, voice

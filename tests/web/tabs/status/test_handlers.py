@@ -13,7 +13,7 @@ import pytest
 from engine.errors import DoesNotFit
 from engine.messages import UserMessage
 from storage import Storage
-from studio.engines.model_manager import ModelCatalog, ModelLoading
+from studio.engines.model_switch import ModelCatalog, ModelLoading
 from tests.support.fake_engine import FakeEngine
 from tests.web.conftest import make_context
 from web.context import WebContext
@@ -55,7 +55,7 @@ def two_models(engine: FakeEngine, storage: Storage, tmp_path: Path) -> WebConte
         return made
 
     context = make_context(engine, storage, tmp_path)
-    context.engine._catalog = ModelCatalog(NOTICES, lambda *_: None, load)  # type: ignore[arg-type]
+    context.engine._switch.catalog = ModelCatalog(NOTICES, lambda *_: None, load)  # type: ignore[arg-type]
     return context
 
 
@@ -99,9 +99,9 @@ def test_wait_is_estimated_for_each_session(events: StatusHandlers, context: Web
 
 
 def test_loading_model_is_shown(events: StatusHandlers, context: WebContext) -> None:
-    context.engine._loading = ModelLoading("large", waits=True)
+    context.engine._switch.loading = ModelLoading("large", waits=True)
     assert events.show_status(request())["loading"] == {"name": "large", "waits": True, "done": 0.0}
-    context.engine._loading = ModelLoading("large", 0.6)
+    context.engine._switch.loading = ModelLoading("large", 0.6)
     assert events.show_status(request())["loading"] == {"name": "large", "waits": False, "done": 0.6}
 
 
@@ -137,14 +137,14 @@ def test_folders_of_models_are_not_shown_to_visitors(two_models: WebContext) -> 
     """Unless two folders have the same name."""
     engine, events = two_models.engine, StatusHandlers(two_models)
     notices = {"fake": UserMessage("Free."), "/srv/private/large": UserMessage("For research only.")}
-    engine._catalog = dataclasses.replace(engine._catalog, notices=notices)  # type: ignore[type-var]
+    engine._switch.catalog = dataclasses.replace(engine._switch.catalog, notices=notices)  # type: ignore[type-var]
     assert "For research only." in events.show_licence("large", request())
     (busy, *_), (message, heading, state) = list(events.load_model("large", request()))
     picked, _licence = events.list_models(request())
     assert picked.value == "large"
     assert engine.name == "/srv/private/large"
     assert "private" not in f"{busy} {message} {heading} {state} {picked.choices}"
-    engine._loading = ModelLoading("/srv/private/large")
+    engine._switch.loading = ModelLoading("/srv/private/large")
     assert events.show_status(request())["loading"]["name"] == "large"
     notices["/mnt/large"] = UserMessage("Another.")
     assert [name for name, _ in events.list_models(request())[0].choices] == [
@@ -174,7 +174,7 @@ def test_model_that_does_not_fit_is_reported_and_the_old_one_kept(two_models: We
 
 
 def test_running_takes_block_loading(two_models: WebContext) -> None:
-    two_models.engine._switch_timeout = 0.01
+    two_models.engine._switch.timeout = 0.01
     speech = two_models.engine.speak("Hello.")
     *_, (message, *_) = list(StatusHandlers(two_models).load_model("large", request()))
     assert "still being spoken" in message

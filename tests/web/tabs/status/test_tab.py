@@ -10,7 +10,8 @@ from playwright.sync_api import Browser, FilePayload, Page, Request, Route, expe
 from engine.audio.output.encode import encode_audio
 from engine.messages import UserMessage
 from storage import Storage
-from studio.engines.model_manager import ModelCatalog, ModelManager
+from studio.engines.model_manager import ModelManager
+from studio.engines.model_switch import ModelCatalog
 from studio.provenance import provenance
 from studio.provenance.provenance import Provenance
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
