@@ -34,7 +34,7 @@ from engine.engine import MAX_SEED
 from engine.text import GrowingText
 from engine.voice import MAX_TRANSCRIPT
 from studio.access import Caller
-from studio.speech_service import MAX_CHARACTERS, VoiceChoice
+from studio.speech_service import MAX_CHARACTERS, RequestedOptions, VoiceChoice
 from studio.voices.available_voices import by_name
 from studio.voices.voice_maker import make_voice
 
@@ -189,9 +189,7 @@ async def open_fish_stream(
         text,
         VoiceChoice(asked.reference_id, clip, transcript),
         AudioOutput(asked.format, rate, asked.prosody.speed if asked.prosody else 1.0),
-        seed=asked.seed,
-        temperature=asked.temperature,
-        top_p=asked.top_p,
+        RequestedOptions(seed=asked.seed, temperature=asked.temperature, top_p=asked.top_p),
     )
 
 

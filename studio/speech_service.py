@@ -20,6 +20,7 @@ from studio.voices.available_voices import BUILT_IN_PREFIX, BuiltInSpeaker, Read
 from studio.words.written_speech import WrittenSpeech
 
 if TYPE_CHECKING:
+    from engine.engine import SpeakOptions
     from engine.text import GrowingText
     from storage import VoiceRecord
     from studio.access import Access, Caller
@@ -60,6 +61,37 @@ class VoiceChoice:
     transcript: str = ""
 
 
+@dataclass(frozen=True)
+class RequestedOptions:
+    """The options of a request that a caller may set. None and "" leave them to the model.
+
+    instructions: how to speak; ignored except for models with style tags, speakers that follow instructions, and
+    described voices. language: one that the model speaks. word_times: whether chunks have word times; not every model
+    provides them. The others are those of `SpeakOptions`.
+    """
+
+    seed: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    instructions: str = ""
+    language: str = ""
+    word_times: bool = False
+
+    def over(self, defaults: SpeakOptions) -> SpeakOptions:
+        """Return the options of a model with those that are set here."""
+        options = replace(
+            defaults, seed=self.seed, language=self.language, style=self.instructions, word_times=self.word_times
+        )
+        if self.temperature is not None:
+            options = replace(options, temperature=self.temperature)
+        if self.top_p is not None:
+            options = replace(options, top_p=self.top_p)
+        return options
+
+
+NO_OPTIONS = RequestedOptions()
+
+
 class SpeechService:
     """Generates speech and finds voices for callers. Thread-safe; methods block on the database and the codec."""
 
@@ -71,35 +103,19 @@ class SpeechService:
         caller: Caller,
         text: str | GrowingText,
         by: VoiceChoice,
-        *,
-        seed: int | None = None,
-        temperature: float | None = None,
-        top_p: float | None = None,
-        instructions: str = "",
-        language: str = "",
-        word_times: bool = False,
+        asked: RequestedOptions = NO_OPTIONS,
     ) -> MeasuredSpeech:
-        """Start a speech, whose chunks have the text and words as written.
-
-        text: `extend` continues a growing one. temperature, top_p: None for the model's defaults. instructions: how to
-        speak; ignored except for models with style tags, speakers that follow instructions, and described voices.
-        language: one that the model speaks. word_times: whether chunks have word times; not every model provides them.
+        """Start a speech, whose chunks have the text and words as written. text: `extend` continues a growing one.
 
         Raises what `Engine.speak` raises, VoiceNotFound, LimitReached, InvalidInput.
         """
         engine = self._context.engine
         _check_length(len(text))
-        check_language(engine, language)
-        options = replace(
-            engine.default_options, seed=seed, language=language, style=instructions, word_times=word_times
-        )
-        if temperature is not None:
-            options = replace(options, temperature=temperature)
-        if top_p is not None:
-            options = replace(options, top_p=top_p)
-        ready = self._voice(caller, by, instructions)
+        check_language(engine, asked.language)
+        options = asked.over(engine.default_options)
+        ready = self._voice(caller, by, asked.instructions)
         voice = ready.voice if ready else None
-        spoken = language_tag(language) or (ready.language if ready else "")
+        spoken = language_tag(asked.language) or (ready.language if ready else "")
         storage, phones = self._context.storage, engine.capabilities.phones
         saved = ready.id if ready and is_id(ready.id or "") else None
         token = storage.deletion_token(owner=caller.owner) if saved else ""

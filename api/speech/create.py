@@ -19,7 +19,7 @@ from api.speech.stream import EncodedSpeech
 from engine.errors import InvalidInput
 from engine.text import GrowingText
 from studio.access import Caller
-from studio.speech_service import VoiceChoice
+from studio.speech_service import RequestedOptions, VoiceChoice
 
 EVENTS = "text/event-stream"
 
@@ -99,11 +99,13 @@ async def begin_speech(
         asked.input if text is None else text,
         VoiceChoice(asked.voice if clip is None else None, clip, asked.ref_text),
         asked.output,
+        RequestedOptions(
+            seed=asked.seed,
+            instructions=asked.instructions,
+            language=asked.language,
+            word_times=word_times or bool(asked.timestamp_granularities),
+        ),
         max_frames=asked.max_new_tokens,
-        seed=asked.seed,
-        instructions=asked.instructions,
-        language=asked.language,
-        word_times=word_times or bool(asked.timestamp_granularities),
         as_whole=as_whole,
     )
 

@@ -28,6 +28,7 @@ from engine.errors import InvalidInput, InvalidText
 from engine.text.ssml import plain_text
 from studio.engines.speech_metrics import Usage
 from studio.provenance.provenance import Provenance
+from studio.speech_service import NO_OPTIONS, RequestedOptions, VoiceChoice
 
 if TYPE_CHECKING:
     from api.context import ApiContext
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from studio.access import Caller
     from studio.engines.measured_speech import MeasuredSpeech
     from studio.provenance.watermark import Watermark
-    from studio.speech_service import VoiceChoice
 
 NO_WORDS = "text.no_words"  # key of the error
 NOT_WHOLE = 'lufs: loudness is measured over the whole file, so it needs "stream": false without events, or a batch.'
@@ -61,17 +61,12 @@ async def open_stream(
     text: str | GrowingText,
     voice: VoiceChoice,
     output: AudioOutput,
+    asked: RequestedOptions = NO_OPTIONS,
     *,
     max_frames: int | None = None,
-    seed: int | None = None,
-    temperature: float | None = None,
-    top_p: float | None = None,
-    instructions: str = "",
-    language: str = "",
-    word_times: bool = False,
     as_whole: bool = False,
 ) -> EncodedSpeech:
-    """Start a speech of at most `max_frames` frames. The options are those of `SpeechService.speak`.
+    """Start a speech of at most `max_frames` frames.
 
     A text without words is silence. as_whole: the speech is read by `collect`. Only then can the loudness be set, the
     watermark added and rejected attempts left out. Raises what `SpeechService.speak` raises, ServerBusy, and
@@ -79,18 +74,7 @@ async def open_stream(
     """
     if output.lufs is not None and not as_whole:
         raise InvalidInput(NOT_WHOLE)
-    start = partial(
-        context.speech.speak,
-        caller,
-        text,
-        voice,
-        seed=seed,
-        temperature=temperature,
-        top_p=top_p,
-        instructions=instructions,
-        language=language,
-        word_times=word_times,
-    )
+    start = partial(context.speech.speak, caller, text, voice, asked)
     pool = context.jobs.speeches if voice.clip is None else context.jobs.clips
     speech: MeasuredSpeech | Silence
     try:
@@ -100,7 +84,7 @@ async def open_stream(
         if error.message.key != NO_WORDS or not can_be_silence(plain):
             raise
         await run_in_threadpool(context.access.spend, caller, len(text))
-        speech = Silence(plain, context.app.engine.sample_rate, seed)
+        speech = Silence(plain, context.app.engine.sample_rate, asked.seed)
     tags = Provenance.from_take(context.app.engine.name, speech.voice, speech.seed).tags()
     mark = context.app.watermark if as_whole else None
     encoder = _encoder(output, speech.sample_rate, tags, mark, as_whole)

@@ -32,7 +32,7 @@ from storage.voices.sample_voices import install_samples
 from studio.access import Access, Caller
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
-from studio.speech_service import SpeechService, VoiceChoice
+from studio.speech_service import RequestedOptions, SpeechService, VoiceChoice
 from training.work import exit_with_message
 from web.folders import private_folder
 from web.http.gate import GatePolicy
@@ -51,7 +51,7 @@ TARGET = 0.015  # greatest median overhead of the server, in seconds
 def in_process(service: SpeechService, format: StreamFormat, seed: int) -> float:
     """Return the seconds to the first encoded bytes."""
     began = time.perf_counter()
-    speech = service.speak(Caller(), TEXT, VoiceChoice(VOICE), seed=seed)
+    speech = service.speak(Caller(), TEXT, VoiceChoice(VOICE), RequestedOptions(seed=seed))
     encoder = StreamEncoder(format, speech.sample_rate, sample_rate=RATES[format])
     while not encoder.encode(next(speech).samples):
         pass

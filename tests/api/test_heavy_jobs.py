@@ -173,8 +173,8 @@ def test_speeches_without_clips_wait_for_no_clips(
 ) -> None:
     begin = SpeechService.speak
 
-    def speak(service: SpeechService, caller: Caller, text: str, voice: VoiceChoice, **options: Any) -> Any:
-        return job() if voice.clip else begin(service, caller, text, voice, **options)
+    def speak(service: SpeechService, caller: Caller, text: str, voice: VoiceChoice, *options: Any) -> Any:
+        return job() if voice.clip else begin(service, caller, text, voice, *options)
 
     monkeypatch.setattr(SpeechService, "speak", speak)
     busy = heavy_jobs.CLIPS[0]

@@ -15,7 +15,7 @@ from storage.errors import DatabaseUnavailable
 from studio.access import Access, Caller, KeyRefused, LimitReached, describe_allowance
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
-from studio.speech_service import SpeechService, VoiceChoice
+from studio.speech_service import RequestedOptions, SpeechService, VoiceChoice
 from tests.support.fake_engine import FakeEngine, FakeSpeech, Script
 
 
@@ -117,7 +117,7 @@ def test_speech_refused_before_its_first_audio_is_refunded(
     engine = cast(Any, BusyEngine(spoken))
     service = SpeechService(AppContext.create(ModelManager(engine), storage), access)
     text = GrowingText() if grows else "Hi there."
-    speech = service.speak(caller, text, VoiceChoice(), instructions="Calmly.")
+    speech = service.speak(caller, text, VoiceChoice(), RequestedOptions(instructions="Calmly."))
     if isinstance(text, GrowingText):
         service.extend(caller, text, "Hi there.")
     assert storage.keys.list()[0].used == 9

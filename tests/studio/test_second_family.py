@@ -19,7 +19,7 @@ from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from studio.engines.model_switch import ModelCatalog
 from studio.script import Card
-from studio.speech_service import SpeechService, VoiceChoice
+from studio.speech_service import RequestedOptions, SpeechService, VoiceChoice
 from tests.engine.families.qwen3_tts.conftest import as_kind
 from tests.paths import CLIP, MINIATURE, QWEN
 from tests.support.waiting import until
@@ -48,7 +48,7 @@ def test_library_is_kept_own_voices_are_listed_and_deleted_ones_leave_the_cache(
     service, caller = SpeechService(app, Access(app.storage.keys)), Caller()
 
     def spoken(by: VoiceChoice, **options: str) -> int:
-        speech = service.speak(caller, TEXT, by, seed=1, **options)  # type: ignore[arg-type]
+        speech = service.speak(caller, TEXT, by, RequestedOptions(seed=1, **options))  # type: ignore[arg-type]
         return sum(len(chunk.samples) for chunk in speech)
 
     app.storage.voices.add(app.engine.encode_voice("Anna", [(CLIP, "The words of the clip.")]).voice)
