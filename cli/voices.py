@@ -119,7 +119,7 @@ def export(
     """Write a voice to one portable file."""
     command = context_of(context, database=database)
     from engine.voice import VOICE_FILE_SUFFIX
-    from studio.file_names import short_stem
+    from studio.files.file_names import short_stem
 
     with exit_on_error(), command.library() as library:
         record = library.find(name)

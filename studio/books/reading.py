@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import zipfile
@@ -11,11 +10,12 @@ from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 from engine.errors import InvalidText
 from engine.text.tags import is_speakable
 from storage.scripts.limits import MAX_CHAPTER
+from studio.files.zip_directory import has_short_directory
 from studio.script.cards import Script, cards_of
 from studio.script.formats.dialogue import find_speakers, split_by_speaker
 from studio.script.formats.document import (
@@ -34,8 +34,6 @@ SECONDS = 90.0  # until a reader is stopped
 MAX_CHARACTERS = 400_000  # of a script
 MAX_PARAGRAPHS = 4_000
 MAX_DIRECTORY = 2 << 20  # bytes of the directory of a ZIP file whose kind is detected by its members
-_ZIP_END, _ZIP64_LOCATOR = re.compile(rb"PK\x05\x06(?=.{8}(.{4}))", re.DOTALL), b"PK\x06\x07"
-_ZIP_TAIL = 66_000  # bytes from these on, with the longest comment
 ROOT = Path(__file__).parents[2]
 
 
@@ -58,24 +56,13 @@ def book_kind(path: Path) -> BookKind | None:
 def _by_members(path: Path) -> BookKind | None:
     try:
         with path.open("rb") as file:
-            if not _has_short_directory(file):
+            if not has_short_directory(file, MAX_DIRECTORY):
                 return None
             with zipfile.ZipFile(file) as archive:
                 names = set(archive.namelist())
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         return None
     return "docx" if "word/document.xml" in names else "epub" if "META-INF/container.xml" in names else None
-
-
-def _has_short_directory(file: BinaryIO) -> bool:
-    """Whether the directory of a ZIP file is short, by all records at the file's end that may tell its size.
-
-    A longer one takes this process seconds and hundreds of megabytes.
-    """
-    file.seek(max(0, file.seek(0, 2) - _ZIP_TAIL))
-    tail = file.read()
-    sizes = (int.from_bytes(found[1], "little") for found in _ZIP_END.finditer(tail))
-    return _ZIP64_LOCATOR not in tail and all(size <= MAX_DIRECTORY for size in sizes)
 
 
 def _by_suffix(path: Path) -> BookKind | None:

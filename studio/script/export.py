@@ -19,7 +19,7 @@ from engine.audio.output.mastering import SILENT
 from engine.errors import InvalidInput
 from studio.audio_files.audiobook import Chapter, write_audiobook
 from studio.audio_files.concatenate import FileFormat, TakeAudio, take_loudness, write_takes
-from studio.file_names import safe_file_name, short_stem, take_file_name
+from studio.files.file_names import safe_file_name, short_stem, take_file_name
 from studio.provenance.provenance import Provenance
 
 if TYPE_CHECKING:

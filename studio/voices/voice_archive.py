@@ -14,7 +14,8 @@ from engine.errors import InvalidInput, RepriseError
 from engine.files.bounded import open_regular
 from engine.voice import MAX_FILE_BYTES, VOICE_FILE_SUFFIX
 from storage.errors import VoiceNotFound
-from studio.file_names import safe_file_name, short_stem
+from studio.files.file_names import safe_file_name, short_stem
+from studio.files.zip_directory import has_short_directory
 
 if TYPE_CHECKING:
     from storage import VoiceLibrary, VoiceRecord
@@ -25,9 +26,6 @@ MAX_BYTES = 256 << 20  # unpacked; voices hardly compress
 MAX_VOICE_BYTES = min(MAX_FILE_BYTES, 64 << 20)  # bytes of one voice: more than can be uploaded unpacked
 MAX_SHOWN_NAME = 200  # characters of an entry's name that are shown
 MAX_DIRECTORY_BYTES = 1 << 20  # bytes of the central directory
-_END = struct.Struct("<4s4xHHLLH")  # end of central directory
-_ZIP64_LOCATOR = b"PK\x06\x07"
-_LOCATOR_BYTES = 20
 _LOCAL_HEADER_BYTES = 30
 _BLOCK = 1 << 16  # bytes unpacked at a time
 _FIRST_TIME, _LAST_TIME = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)  # of an entry; a clock may be wrong
@@ -82,7 +80,8 @@ class VoiceArchive:
                 yield self._name, file.read(MAX_FILE_BYTES + 1)  # the extra byte makes parsing reject a longer file
                 return
             try:
-                self._check_directory(file)
+                if not has_short_directory(file, MAX_DIRECTORY_BYTES):
+                    raise self._too_many()
                 with ZipFile(file) as archive:
                     left = MAX_BYTES
                     for entry in self._checked_entries(archive):
@@ -93,19 +92,6 @@ class VoiceArchive:
                 raise
             except _DAMAGES as error:
                 raise InvalidVoiceArchive("archive.damaged", name=self._name) from error
-
-    def _check_directory(self, file: BinaryIO) -> None:
-        """Check the size of the central directory before any of it is read."""
-        size = file.seek(0, 2)
-        file.seek(max(0, size - _END.size - _LOCATOR_BYTES))
-        tail = file.read()
-        if len(tail) < _END.size:
-            raise BadZipFile
-        magic, *_, listed, _, comment = _END.unpack(tail[-_END.size :])
-        if magic != b"PK\x05\x06" or comment:
-            raise BadZipFile
-        if listed > MAX_DIRECTORY_BYTES or tail.startswith(_ZIP64_LOCATOR):
-            raise self._too_many()
 
     def _checked_entries(self, archive: ZipFile) -> list[ZipInfo]:
         entries = [entry for entry in archive.infolist() if not entry.is_dir()]

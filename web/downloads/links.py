@@ -25,7 +25,7 @@ from engine.audio.output.mastering import LOUDNESS
 from engine.errors import InvalidOption, RepriseError
 from engine.voice import check_text
 from storage.errors import LibraryError
-from studio.file_names import safe_file_name
+from studio.files.file_names import safe_file_name
 from web.limits.budgets import PoolFull
 from web.limits.worker_pool import WorkerPool
 from web.ui.i18n import Translations

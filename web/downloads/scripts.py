@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from engine.errors import InvalidInput
 from storage.errors import ScriptNotFound
 from studio.audio_files.concatenate import FileFormat
-from studio.file_names import short_stem
+from studio.files.file_names import short_stem
 from studio.script import Cue, cues, to_markdown, to_srt, to_vtt
 from studio.script.export import ScriptExport
 from web.downloads.links import DownloadFile, DownloadStream, FileProducer

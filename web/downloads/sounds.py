@@ -16,7 +16,7 @@ import soundfile
 from engine.audio.output.mastering import LOUDNESS
 from storage.errors import TakeNotFound, VoiceNotFound
 from studio.audio_files.concatenate import FileFormat, TakeAudio, write_takes
-from studio.file_names import take_file_name
+from studio.files.file_names import take_file_name
 from studio.provenance.provenance import Provenance, public_name
 from studio.takes.settings import REPAIRED, SAMPLING_SETTINGS, SPEED
 from studio.voices.available_voices import is_described

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from engine.messages import UserMessage
 from storage.validation import new_id
-from studio.file_names import safe_file_name
+from studio.files.file_names import safe_file_name
 
 KEPT, KEPT_OF_ONE = 2 << 30, 300 << 20  # bytes: in all, per address
 FILES_OF_ONE = 250

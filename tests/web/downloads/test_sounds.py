@@ -14,7 +14,7 @@ from engine.voice import Consent
 from storage import Storage, VoiceLibrary
 from storage.errors import TakeNotFound, VoiceNotFound
 from storage.repositories.takes import NewTake, TakeRecord
-from studio.file_names import take_file_name
+from studio.files.file_names import take_file_name
 from studio.provenance.provenance import Provenance
 from studio.takes.store import TakeStore
 from tests.support.fake_engine import SAMPLE_RATE, buzz, voice

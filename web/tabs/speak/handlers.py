@@ -38,7 +38,7 @@ from engine.text.ssml import plain_text
 from storage.errors import VoiceNotFound
 from storage.repositories.takes import MAX_TEXT
 from storage.validation import new_id
-from studio.file_names import take_file_name
+from studio.files.file_names import take_file_name
 from studio.provenance.provenance import Provenance, public_name
 from studio.takes.requests import TakeRequest, UnfinishedTake
 from studio.takes.settings import FASTEST, SLOWEST

@@ -5,7 +5,7 @@ from unittest.mock import Mock
 import pytest
 
 from engine.voice import MAX_NAME, VOICE_FILE_SUFFIX
-from studio.file_names import FIRST_WORDS, LONGEST, safe_file_name, short_stem, take_file_name
+from studio.files.file_names import FIRST_WORDS, LONGEST, safe_file_name, short_stem, take_file_name
 from studio.script.export import _card_name
 from studio.voices.voice_archive import _unique_name
 
