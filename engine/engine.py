@@ -40,10 +40,11 @@ from engine.serving.memory import (
     release_memory,
     reserved_memory,
 )
-from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
+from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.step_runners import GraphMode
+from engine.serving.runner.traces import TorchScriptCapture
 from engine.serving.scheduler import MAX_SLOTS
 from engine.serving.warm_up import warm_up
 from engine.text import GrowingText, Segment, Segmentation, check_speakers

@@ -122,9 +122,10 @@ def reprise(folder: Path, size: str, frames: int, precision: "Precision | None")
     from engine.families.qwen3_tts.release import Qwen3TTSRelease
     from engine.models.sampling import SamplingOptions
     from engine.serving.memory import activation_dtype, choose_precision
-    from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
+    from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture
     from engine.serving.runner.model_runner import ModelRunner
     from engine.serving.runner.prefix_cache import PrefixCache
+    from engine.serving.runner.traces import TorchScriptCapture
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     bandwidth = max(bandwidths(device).values())

@@ -21,10 +21,11 @@ from engine.models.prompt import Prompt
 from engine.models.quantization import Precision, quantize_block
 from engine.models.sampling import SamplingOptions
 from engine.serving.memory import activation_dtype, choose_precision
-from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
+from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.step_runners import GraphMode
+from engine.serving.runner.traces import TorchScriptCapture
 
 # Positions of a voice with a ten-second clip and a sentence.
 PROMPT = 300

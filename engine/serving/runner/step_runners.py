@@ -14,8 +14,9 @@ from engine.models.frame_step import DecodeState, FrameStep
 from engine.models.kv_cache import StaticRowsView, UnpaddedRowsView
 from engine.models.sampling import MAX_TOP_K, RowOptions
 from engine.models.transfer import to_device
-from engine.serving.runner.graphs import CapturedGraphs, GraphCapture, GraphKey, TracedRowsView
+from engine.serving.runner.graphs import CapturedGraphs, GraphCapture, GraphKey
 from engine.serving.runner.slots import SlotPool
+from engine.serving.runner.traces import TracedRowsView
 
 SHORTEST_SPAN = 256
 # Rows of the largest traced frame. PyTorch never frees a trace; the overhead of a frame without one is small beside

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from engine.models import int8_linear
 from engine.models.int8_linear import Int8Linear
-from engine.serving.runner.graphs import TorchScriptCapture
+from engine.serving.runner.traces import TorchScriptCapture
 
 LIBRARIES = [name for name in int8_linear._STEPS if int8_linear._is_supported(name)]
 

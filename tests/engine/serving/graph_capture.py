@@ -105,3 +105,23 @@ class EagerCapture:
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         function(*inputs)
         return partial(function, *inputs)
+
+
+def mixed_operations(x: Tensor, weight: Tensor, choice: Tensor) -> Tensor:
+    """Operations used by the models: a product, a norm, a draw, an index, two dtypes."""
+    y = torch.nn.functional.silu(x @ weight)
+    y = y * torch.rsqrt(y.square().mean(dim=-1, keepdim=True) + 1e-6)
+    best = y.topk(3, dim=-1)
+    return torch.where(choice[:, None] > 0, best.values, y.gather(1, best.indices).cumsum(dim=1))
+
+
+def inputs(seed: int, device: str = "cpu", rows: int = 6) -> tuple[Tensor, Tensor, Tensor]:
+    chance = torch.Generator().manual_seed(seed)
+    x, weight = torch.randn(rows, 16, generator=chance), torch.randn(16, 32, generator=chance)
+    choice = torch.randint(0, 2, (rows,), generator=chance)
+    return x.to(device), weight.to(device), choice.to(device)
+
+
+def fill(held: tuple[Tensor, ...], new: tuple[Tensor, ...]) -> None:
+    for to, value in zip(held, new, strict=True):
+        to.copy_(value)

@@ -24,10 +24,10 @@ from engine.outputs import AudioChunk
 from engine.request import Speech, noise_key
 from engine.serving.codec_worker import CodecWorker
 from engine.serving.engine_loop import _PREPARED
-from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner, PendingFrames
 from engine.serving.runner.slots import PREFILL_CHUNK
 from engine.serving.runner.step_runners import GraphMode
+from engine.serving.runner.traces import TorchScriptCapture
 from engine.serving.scheduler import Scheduler, Ticket
 from engine.serving.turn import Turn
 from engine.voice import Voice

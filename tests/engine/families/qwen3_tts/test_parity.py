@@ -15,9 +15,9 @@ from engine.families.family import PromptReference, PromptVoice
 from engine.families.qwen3_tts.release import Qwen3TTSRelease, TalkerModel
 from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
-from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
+from engine.serving.runner.traces import TorchScriptCapture
 from engine.voice import Reference
 from tests.engine.families.qwen3_tts.conftest import CPU, cases, golden
 from tests.paths import QWEN

@@ -28,10 +28,10 @@ from engine.models.sampling import (
     sample_semantic,
 )
 from engine.models.transformer import Transformer
-from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.step_runners import GraphMode
+from engine.serving.runner.traces import TorchScriptCapture
 from tests.paths import MINIATURE
 
 pytestmark = [

@@ -24,11 +24,11 @@ from engine.models.transfer import to_device
 from engine.release.hub import BUNDLED
 from engine.serving.runner import prefill_graphs, step_runners
 from engine.serving.runner import slots as slot_pool
-from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.slots import GPU_PREFILL_CHUNK, PADDED_SIZES, PREFILL_CHUNK, SlotPool
 from engine.serving.runner.step_runners import GraphMode
+from engine.serving.runner.traces import TorchScriptCapture
 from engine.text.tokenizer import VOICE
 from tests.engine.conftest import golden
 from tests.engine.serving.graph_capture import (
