@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -39,6 +39,16 @@ if TYPE_CHECKING:
 
 SHARE_DOMAIN = ".gradio.live"  # domain of Gradio's tunnels
 EVENT_THREADS = 40  # threads for unqueued events; Gradio has a single limit for unqueued and running queued events
+_OPTIONS: dict[str, Any] = {  # of Gradio's `launch`
+    "ssr_mode": False,  # the SSR server would need our routes, and renders none of our components
+    "run_history": False,
+    "enable_monitoring": False,
+    "footer_links": [],
+    "show_error": False,
+    "pwa": False,
+    "quiet": True,
+    "prevent_thread_lock": True,
+}
 
 
 def create_policy(deployment: Deployment, mode: OwnerMode, secret: bytes, translations: Translations) -> GatePolicy:
@@ -84,29 +94,16 @@ def launch(
     login = partial(LoginMiddleware, throttle=LoginThrottle()) if accounts else None
     modules = Modules(translations or Translations.load())
     version = page_version(demo.config, modules.version)
-    calls = CallValidator(
-        demo.config,
-        gradio_internals.upload_folder(demo),
-        lambda session: gradio_internals.unread_messages(demo, session) is not None,
-        version,
-    )
-    gate = gate_lifespan(policy, calls, login, api)
     alive = AliveEndpoint(version, policy.token)
     root_path = urlsplit(options.get("root_path") or "").path
     exclude_from_proxies("localhost", bind.strip("[]"))
-
-    @asynccontextmanager
-    async def lifespan(app: Any) -> AsyncIterator[None]:
-        async with gradio_internals.limit_sessions(app), gate(app):
-            yield
-
     with gradio_internals.launch_errors(bind, options.get("server_port")):
         _, url, _ = demo.launch(
             auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits async functions
             auth_message=LOGIN_NOTE if accounts else None,
             app_kwargs={
                 "routes": with_stripped_paths([*modules.routes(), *alive.routes(), *routes], root_path),
-                "lifespan": lifespan,
+                "lifespan": _lifespan(demo, policy, version, login, api),
                 "middleware": [
                     Middleware(
                         PagePolicyMiddleware,
@@ -116,15 +113,8 @@ def launch(
                 ],
             },
             max_threads=budgets.TAKES + EVENT_THREADS,
-            ssr_mode=False,  # the SSR server would need our routes, and renders none of our components
-            run_history=False,
-            enable_monitoring=False,
-            footer_links=[],
-            show_error=False,
-            pwa=False,
-            quiet=True,
-            prevent_thread_lock=True,
             server_name=bind,
+            **_OPTIONS,
             **gradio_internals.NO_SECOND_CHECK,
             **launch_style(),
             **options,
@@ -132,3 +122,23 @@ def launch(
     gradio_internals.serve_own_assets(demo)
     connections.limit_connections(gradio_internals.running_server(demo))
     return str(url)
+
+
+def _lifespan(
+    demo: gr.Blocks, policy: GatePolicy, version: str, login: Callable[[ASGIApp], ASGIApp] | None, api: ASGIApp | None
+) -> Callable[[Any], AbstractAsyncContextManager[None]]:
+    """Return the lifespan of Gradio's application, which puts it behind the gate. version: of the page."""
+    calls = CallValidator(
+        demo.config,
+        gradio_internals.upload_folder(demo),
+        lambda session: gradio_internals.unread_messages(demo, session) is not None,
+        version,
+    )
+    gate = gate_lifespan(policy, calls, login, api)
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[None]:
+        async with gradio_internals.limit_sessions(app), gate(app):
+            yield
+
+    return lifespan
