@@ -417,7 +417,7 @@ class Engine:
 
     def growing_text(self) -> GrowingText:
         """Create a text that is spoken while it is written, for one call of `speak`."""
-        return GrowingText(self.segmentation, self.check_text)
+        return GrowingText(self.segmentation, self.check_speakable)
 
     @property
     def segmentation(self) -> Segmentation:
@@ -429,13 +429,13 @@ class Engine:
         text = plain_text(text)
         segments = self.segmentation.plan(text)
         check_speakers(segments, speakers)
-        self.check_text(text)
+        self.check_speakable(text)
         # Such as the letter ʼ, which is read as an apostrophe. The first segments of a long text tell.
         if all(self._prompts.count_phones(segment.text) == 0 for segment in segments):
             raise InvalidText("text.no_words")
         return segments
 
-    def check_text(self, text: str) -> None:
+    def check_speakable(self, text: str) -> None:
         """Raise InvalidText for words that the model cannot speak."""
         unpronounceable = self._prompts.unpronounceable(text)
         if unpronounceable:

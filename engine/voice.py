@@ -118,7 +118,7 @@ def _check_tag(tag: str) -> None:
         raise InvalidInput("voices.long_tag", most=MAX_TAG, start=tag[:MAX_TAG], count=len(tag))
 
 
-def check_text(value: str, field: str, limit: int) -> None:
+def check_field(value: str, field: str, limit: int) -> None:
     """Raise InvalidInput for text that is too long or cannot be stored. field: a key of `field.*`, for the message."""
     if len(value) > limit:
         raise InvalidInput("field.too_long", field=UserMessage(f"field.{field}"), most=limit, count=len(value))
@@ -220,7 +220,7 @@ class Reference:
     def __post_init__(self) -> None:
         object.__setattr__(self, "codes", checked_codes(self.codes))
         object.__setattr__(self, "duration", float(self.duration))
-        check_text(self.transcript, "transcript", MAX_TRANSCRIPT)
+        check_field(self.transcript, "transcript", MAX_TRANSCRIPT)
         if not 1_000 <= self.sample_rate <= 384_000:
             raise UnusableReference("reference.kept_rate", rate=self.sample_rate)
         if not (math.isfinite(self.duration) and 0 < self.duration <= MAX_DURATION):
@@ -284,8 +284,8 @@ class Consent:
     sentence: str
 
     def __post_init__(self) -> None:
-        check_text(self.who, "consent_who", MAX_WHO)
-        check_text(self.sentence, "consent_sentence", MAX_SENTENCE)
+        check_field(self.who, "consent_who", MAX_WHO)
+        check_field(self.sentence, "consent_sentence", MAX_SENTENCE)
         if self.when.utcoffset() is None:
             raise InvalidInput("voices.no_time_zone")
         try:
@@ -315,9 +315,9 @@ class Voice:
         object.__setattr__(self, "name", clean_name(self.name))
         object.__setattr__(self, "references", tuple(self.references))
         object.__setattr__(self, "tags", clean_tags(self.tags))
-        check_text(self.language, "language", MAX_LANGUAGE)
-        check_text(self.description, "description", MAX_DESCRIPTION)
-        check_text(self.codec_fingerprint, "fingerprint", MAX_FINGERPRINT)
+        check_field(self.language, "language", MAX_LANGUAGE)
+        check_field(self.description, "description", MAX_DESCRIPTION)
+        check_field(self.codec_fingerprint, "fingerprint", MAX_FINGERPRINT)
         check_portrait(self.portrait)
         if not self.codec_fingerprint:
             raise InvalidInput("voices.no_fingerprint")

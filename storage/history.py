@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
-from engine.voice import check_text
+from engine.voice import check_field
 from storage.database import Database
 from storage.repositories import expiry_times, owner_deletions, owner_settings, takes
 from storage.repositories.owner_settings import OwnerSettings
@@ -51,7 +51,7 @@ class History:
         search: words that are all in the text or the voice's name, regardless of case and accents.
         starred: only starred entries. voice_id: only those of this voice. Raises InvalidInput.
         """
-        check_text(search, "search", MAX_SEARCH)
+        check_field(search, "search", MAX_SEARCH)
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidInput("field.bad_page", most=MAX_PAGE)
         if voice_id is not None and not is_id(voice_id):

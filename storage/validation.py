@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from engine.errors import InvalidInput
 from engine.messages import UserMessage
-from engine.voice import check_text
+from engine.voice import check_field
 from storage.database_errors import damaged
 
 Settings = Mapping[str, str | int | float | bool | None]
@@ -45,7 +45,7 @@ def is_id(text: str) -> bool:
 
 def checked_owner(owner: str) -> str:
     """Return the owner. Raises InvalidInput if it is empty or too long."""
-    check_text(owner, "owner", MAX_OWNER)
+    check_field(owner, "owner", MAX_OWNER)
     if not owner:
         raise InvalidInput("field.no_owner")
     return owner
@@ -63,7 +63,7 @@ def settings_to_json(settings: Settings) -> str:
         written = json.dumps(dict(settings), ensure_ascii=False, allow_nan=False, sort_keys=True)
     except (TypeError, ValueError) as error:
         raise InvalidInput("field.bad_settings", why=str(error)) from error
-    check_text(written, "settings", _MAX_SETTINGS)
+    check_field(written, "settings", _MAX_SETTINGS)
     return written
 
 

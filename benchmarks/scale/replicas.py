@@ -40,11 +40,13 @@ def engine(replicas: int) -> Iterator[Any]:
         with closing(Engine.load("bundled", "cpu", slots=4)) as made:
             yield made
         return
-    from studio.cluster.deployment import LOCAL, connect
+    from studio.cluster.deployment import NEW_CLUSTER, connect
     from studio.cluster.messages import DeploymentSettings, EngineSettings
 
     engine = EngineSettings("bundled", "cpu", slots=4)
-    with closing(connect(LOCAL, DeploymentSettings(engine, (replicas, replicas), gpus=0.0, cpus=0.5), cpus=4)) as made:
+    with closing(
+        connect(NEW_CLUSTER, DeploymentSettings(engine, (replicas, replicas), gpus=0.0, cpus=0.5), cpus=4)
+    ) as made:
         yield made
 
 

@@ -10,10 +10,10 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
-from engine.voice import MAX_LANGUAGE, check_text
+from engine.voice import MAX_LANGUAGE, check_field
 from storage.models import PronunciationRow
 from storage.repositories import owner_deletions
-from storage.repositories.folding import fold
+from storage.repositories.folding import fold_case
 from storage.repositories.statements import put_row
 from storage.validation import new_id
 
@@ -36,9 +36,9 @@ class Pronunciation:
     language: str = ""
 
     def __post_init__(self) -> None:
-        check_text(self.word, "word", MAX_WORD)
-        check_text(self.spoken, "spoken", MAX_SPOKEN)
-        check_text(self.language, "language", MAX_LANGUAGE)
+        check_field(self.word, "word", MAX_WORD)
+        check_field(self.spoken, "spoken", MAX_SPOKEN)
+        check_field(self.language, "language", MAX_LANGUAGE)
         if not any(letter.isalnum() for letter in self.word) or not self.spoken.strip():
             raise InvalidInput("words.empty")
 
@@ -81,13 +81,13 @@ def put(*, session: Session, new: Iterable[Pronunciation], owner: str) -> None:
 
 
 def _folded(entry: Pronunciation) -> tuple[str, str]:
-    return fold(entry.word), entry.language
+    return fold_case(entry.word), entry.language
 
 
 def remove(*, session: Session, word: str, language: str, owner: str) -> None:
     """Delete an entry. Idempotent. Raises InvalidInput."""
-    check_text(word, "word", MAX_WORD)
-    check_text(language, "language", MAX_LANGUAGE)
+    check_field(word, "word", MAX_WORD)
+    check_field(language, "language", MAX_LANGUAGE)
     same = PronunciationRow.owner == owner, PronunciationRow.word == word, PronunciationRow.language == language
     session.execute(delete(PronunciationRow).where(*same))
 

@@ -13,13 +13,13 @@ from sqlalchemy import ColumnElement, Select, delete, exists, func, select, upda
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
-from engine.voice import MAX_NAME, check_text
+from engine.voice import MAX_NAME, check_field
 from storage.database_errors import damaged
 from storage.errors import TakeNotFound
 from storage.models import CardRow, CardTakeRow, OwnerSettingsRow, TakeAudioRow, TakeRow
 from storage.object_store import StoredSound, read_sound
 from storage.repositories import stored_objects
-from storage.repositories.folding import search_fold
+from storage.repositories.folding import fold_for_search
 from storage.repositories.owner_settings import RETENTION_DAYS
 from storage.repositories.statements import changed_rows
 from storage.repositories.voices.usage import VoiceUse, count_use
@@ -73,10 +73,10 @@ class NewTake:
     id: str = field(default_factory=new_id)
 
     def __post_init__(self) -> None:
-        check_text(self.text, "text", MAX_TEXT)
-        check_text(self.voice_name, "voice_name", MAX_NAME)
-        check_text(self.model, "model_name", _MAX_MODEL)
-        check_text(self.stop_reason, "reason", _MAX_REASON)
+        check_field(self.text, "text", MAX_TEXT)
+        check_field(self.voice_name, "voice_name", MAX_NAME)
+        check_field(self.model, "model_name", _MAX_MODEL)
+        check_field(self.stop_reason, "reason", _MAX_REASON)
         check_seed(self.seed)
         check_number(self.duration, "duration", lowest=0)
         check_number(self.real_time_factor, "real_time_factor", lowest=0)
@@ -155,7 +155,7 @@ def create(
         listed=listed,
         starred=False,
         text=take.text,
-        search_key=search_fold(f"{take.text}\n{take.voice_name}"),
+        search_key=fold_for_search(f"{take.text}\n{take.voice_name}"),
         voice_id=take.voice_id,
         voice_name=take.voice_name,
         seed=take.seed,
@@ -181,7 +181,9 @@ def create(
 def page(*, session: Session, owner: str, search: str, starred: bool, voice_id: str | None, limit: int) -> HistoryPage:
     """Return a page of the owner's history. search: words that are all in the text or the voice's name."""
     wanted = [TakeRow.owner == owner, TakeRow.listed]
-    wanted += [TakeRow.search_key.contains(word, autoescape=True) for word in sorted(set(search_fold(search).split()))]
+    wanted += [
+        TakeRow.search_key.contains(word, autoescape=True) for word in sorted(set(fold_for_search(search).split()))
+    ]
     if starred:
         wanted.append(TakeRow.starred)
     if voice_id is not None:

@@ -14,7 +14,7 @@ from engine.voice import MAX_NAME
 from storage.errors import VoiceNotFound
 from storage.models import VoiceRow
 from storage.repositories import owner_deletions
-from storage.repositories.folding import fold
+from storage.repositories.folding import fold_case
 from storage.repositories.statements import changed_rows
 from storage.repositories.voices import voices
 from storage.repositories.voices.voices import VoiceRecord
@@ -25,7 +25,7 @@ def free_name(*, session: Session, owner: str, name: str) -> str:
     """Return a name that no voice of the owner has: the given one, else with the first free number appended."""
     taken = set(session.scalars(select(VoiceRow.name_key).where(VoiceRow.owner == owner)))
     number, free = 1, name
-    while fold(free) in taken:
+    while fold_case(free) in taken:
         number += 1
         suffix = f" {number}"
         free = name[: MAX_NAME - len(suffix)].rstrip() + suffix

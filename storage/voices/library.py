@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from engine.errors import InvalidCodes, InvalidName, UnusableReference
-from engine.voice import Consent, Voice, check_text, clean_name
+from engine.voice import Consent, Voice, check_field, clean_name
 from storage.database import Database
 from storage.errors import VoiceNotFound
 from storage.models import SHARED
@@ -67,7 +67,7 @@ class VoiceLibrary:
         search: only voices with every word in name, description, tags or language, regardless of case and accents.
         Raises InvalidInput for a search of more than 200 characters.
         """
-        check_text(search, "search", MAX_SEARCH)
+        check_field(search, "search", MAX_SEARCH)
         with self._database.read() as session:
             return voices.records(session=session, owner=checked_owner(owner), search=search)
 

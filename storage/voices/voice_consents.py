@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.errors import InvalidInput, InvalidName
-from engine.voice import MAX_LANGUAGE, MAX_NAME, check_text, clean_name
+from engine.voice import MAX_LANGUAGE, MAX_NAME, check_field, clean_name
 from storage.database import Database
 from storage.repositories import owner_deletions
 from storage.repositories.voices import voice_consents
@@ -31,7 +31,7 @@ class VoiceConsents:
 
         deletion_token: from `Storage.deletion_token`. Raises InvalidInput, OwnerDeleted.
         """
-        check_text(language, "language", MAX_LANGUAGE)
+        check_field(language, "language", MAX_LANGUAGE)
         cleaned = _consent_name(name)
         with self._database.storing([recording]) as (stored,), self._database.write() as session:
             owner_deletions.refuse_deleted(session=session, owner=owner, before=deletion_token)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ray.serve import Application
 
 
-AUTO, LOCAL = "auto", "local"
+ANY_CLUSTER, NEW_CLUSTER = "auto", "local"  # addresses on this machine; see `connect`
 APPLICATION = "reprise"
 ROOT = Path(__file__).resolve().parents[2]
 DRAIN_SECONDS = 120.0  # for the speeches of a replica to end before it is stopped
@@ -82,7 +82,7 @@ def connect(
 
 def _connect(ray: Any, address: str, cpus: int | None, gpus: int | None) -> bool:
     """Connect to a cluster or start one; return whether one was started. Raises EngineFailed."""
-    if address not in (AUTO, LOCAL):
+    if address not in (ANY_CLUSTER, NEW_CLUSTER):
         _check_reachable(address)
     os.environ.setdefault(_RECONNECT_VARIABLE, _RECONNECT_SECONDS)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -91,15 +91,15 @@ def _connect(ray: Any, address: str, cpus: int | None, gpus: int | None) -> bool
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "namespace": APPLICATION}
-    if address != LOCAL:
+    if address != NEW_CLUSTER:
         try:
             ray.init(address, **quiet)
             return False
         except (ConnectionError, RuntimeError, ValueError) as error:
-            if address != AUTO:
+            if address != ANY_CLUSTER:
                 raise EngineFailed("cluster.unreachable", address=address) from error
     try:
-        ray.init(LOCAL, num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **quiet)
+        ray.init(NEW_CLUSTER, num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **quiet)
     except Exception as error:  # of no other class if its processes do not start in time
         ray.shutdown()
         raise EngineFailed("cluster.not_deployed", why=first_line(error)) from error

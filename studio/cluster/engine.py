@@ -152,7 +152,7 @@ class ClusterEngine(EngineProxy):
 
     def growing_text(self) -> GrowingText:
         """See `Engine.growing_text`."""
-        return GrowingText(self.properties.segmentation, self._check_text)
+        return GrowingText(self.properties.segmentation, self._check_speakable)
 
     def prepare(self, voice: Voice) -> None:
         """Do nothing: the replica that will speak is chosen when it is asked."""
@@ -201,8 +201,8 @@ class ClusterEngine(EngineProxy):
         if (failure := self.failure) is not None:
             raise failure
 
-    def _check_text(self, text: str) -> None:
-        self._ask("check_text", text)
+    def _check_speakable(self, text: str) -> None:
+        self._ask("check_speakable", text)
 
     def _with_own_codes(self, voice: Voice) -> Voice:
         """Return the voice with codes of this codec, and without its clips unless replicas use them."""

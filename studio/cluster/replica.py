@@ -103,9 +103,9 @@ class EngineReplica:
         """See `Engine.reconstruct`."""
         return await self._call(lambda: self._engine.reconstruct(voice))
 
-    async def check_text(self, text: str) -> RepriseError | None:
+    async def check_speakable(self, text: str) -> RepriseError | None:
         """Return the error of a text that the model cannot speak."""
-        return await self._call(lambda: self._engine.check_text(text))
+        return await self._call(lambda: self._engine.check_speakable(text))
 
     async def forget(self, voice: Voice) -> RepriseError | None:
         """See `Engine.forget`."""

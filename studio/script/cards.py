@@ -14,7 +14,7 @@ from engine.text.sentences import Span, sentences
 from engine.text.ssml import plain_text
 from engine.text.tags import is_speakable
 from engine.text.timing import speaking_time
-from storage.repositories.folding import fold
+from storage.repositories.folding import fold_case
 from storage.scripts.limits import MAX_AUTHOR, MAX_CARD_TEXT, MAX_CARDS, MAX_SCRIPT_NAME
 from studio.script.formats.card_marks import join_lone_marks, read_marks
 from studio.script.formats.decode import checked_text, decode_text
@@ -131,7 +131,7 @@ def _with_one_spelling(paragraphs: Iterable[Paragraph]) -> Iterator[Paragraph]:
     first: dict[str, str] = {}
     for paragraph in paragraphs:
         name = paragraph.speaker
-        yield paragraph if name is None else replace(paragraph, speaker=first.setdefault(fold(name), name))
+        yield paragraph if name is None else replace(paragraph, speaker=first.setdefault(fold_case(name), name))
 
 
 def _read(text: str, suffix: str) -> Document:

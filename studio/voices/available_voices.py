@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.voice import BuiltInVoice, Voice, is_built_in_voice
 from storage.errors import VoiceNotFound
-from storage.repositories.folding import fold
+from storage.repositories.folding import fold_case
 from storage.repositories.voices.voices import VoiceRecord
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ class BuiltInSpeaker:
 
     def is_called(self, name: str) -> bool:
         """Return whether this is its name, regardless of case."""
-        return fold(name.strip()) in self.name_keys
+        return fold_case(name.strip()) in self.name_keys
 
     @property
     def name_keys(self) -> set[str]:
         """The folded names that it is called by."""
-        return {fold(self.speaker), fold(self.name)}
+        return {fold_case(self.speaker), fold_case(self.name)}
 
 
 ListedVoice = VoiceRecord | BuiltInSpeaker
@@ -125,9 +125,9 @@ def by_name(listed: Iterable[ListedVoice]) -> ListedVoices:
     """
     found, taken = [], set[str]()
     for voice in listed:
-        if fold(voice.name) not in taken:
+        if fold_case(voice.name) not in taken:
             found.append(voice)
-        taken |= voice.name_keys if isinstance(voice, BuiltInSpeaker) else {fold(voice.name)}
+        taken |= voice.name_keys if isinstance(voice, BuiltInSpeaker) else {fold_case(voice.name)}
     return found
 
 

@@ -15,7 +15,7 @@ import regex
 
 from engine.text import Respelling
 from engine.text.tags import SPACELESS, blank_tags, word_spans
-from studio.words.written_words import divided, folded, pairs
+from studio.words.written_words import bare_word, divided, pairs
 
 if TYPE_CHECKING:
     from engine.outputs import AudioChunk, WordTime
@@ -57,7 +57,7 @@ class WrittenSpeech:
         """texts: the text of the speech, in parts; more may be added before they are spoken."""
         self._texts = texts
         self._known = 0  # texts whose tokens are known
-        self._tokens: list[str] = []  # as spoken, folded
+        self._tokens: list[str] = []  # bare, as spoken
         self._respelled: list[_Change | None] = []  # of each token; None for one that is spoken as written
         self._next = 0  # token after those of the segments so far
         self._segments: dict[int, _Segment] = {}
@@ -85,7 +85,7 @@ class WrittenSpeech:
                 self._respelled.append(change)
             self._known += 1
         spans = [found.span() for found in _TOKEN.finditer(blank_tags(text))]
-        said = [folded(text[start:end]) for start, end in spans]
+        said = [bare_word(text[start:end]) for start, end in spans]
         found: list[tuple[tuple[int, int], _Change | None]] = []
         for a, b, c, d in pairs(said, self._tokens, self._next):
             self._next = d
@@ -99,13 +99,13 @@ class WrittenSpeech:
 
 
 def _tokens(text: Respelling) -> Iterator[tuple[str, _Change | None]]:
-    """Yield the tokens of a text, folded, with their changes: one for all that a respelling consists of or touches."""
+    """Yield the bare tokens of a text with their changes: one for all that a respelling consists of or touches."""
     spoken, written, places = text.spoken, text.written, _Places(text)
     spans = [found.span() for found in _TOKEN.finditer(blank_tags(spoken))]
     for first, last, is_changed in places.joined(spans):
         start, end = places.written(spans[first][0], spans[last][1])
         change = _Change(written[start:end]) if is_changed else None
-        yield from ((folded(spoken[a:b]), change) for a, b in spans[first : last + 1])
+        yield from ((bare_word(spoken[a:b]), change) for a, b in spans[first : last + 1])
 
 
 class _Places:

@@ -34,13 +34,13 @@ class WrittenWords:
 
     def __init__(self, text: str) -> None:
         self._spans = word_spans(text)
-        self._words = [folded(text[start:end]) for start, end in self._spans]
+        self._words = [bare_word(text[start:end]) for start, end in self._spans]
         self._next = 0  # the first word that is not aligned yet
 
     def follow(self, spoken: Sequence[WordTime | HeardWord]) -> list[TimedWord]:
         """Align the next spoken words. Returns the written words that they correspond to, with their times."""
         parts = [part for word in spoken for part in _parts(word)]
-        said = [folded(part.text) for part in parts]
+        said = [bare_word(part.text) for part in parts]
         found: list[TimedWord] = []
         for a, b, c, d in pairs(said, self._words, self._next):
             found += self._timed(parts[a:b], self._spans[c:d])
@@ -73,7 +73,7 @@ def divided(begin: float, end: float, spans: Sequence[tuple[int, int]]) -> Itera
         yield begin + (end - begin) * before / edges[-1], begin + (end - begin) * after / edges[-1]
 
 
-def folded(word: str) -> str:
+def bare_word(word: str) -> str:
     """Return a word in lower case, in one Unicode form and without punctuation, unless it has nothing else."""
     plain = unicodedata.normalize("NFKC", word).casefold()
     return "".join(filter(str.isalnum, plain)) or plain

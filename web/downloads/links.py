@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from engine.audio.output.mastering import LOUDNESS
 from engine.errors import InvalidOption, RepriseError
-from engine.voice import check_text
+from engine.voice import check_field
 from storage.errors import LibraryError
 from studio.files.file_names import safe_file_name
 from web.limits.budgets import PoolFull
@@ -101,7 +101,7 @@ class DownloadLinks:
         """
         if kind not in self._producers or not 0 < seconds <= MAX_VALID_SECONDS:
             raise InvalidOption(f"There are no links to a “{kind}” for {seconds} seconds.")
-        check_text(id, "id", MAX_ID)
+        check_field(id, "id", MAX_ID)
         token: str = self._serializer.dumps([owner.key, kind, id, int(self._clock()) + seconds])
         return f"{self._root}{PATH_PREFIX}{token}"
 

@@ -44,11 +44,11 @@ class Limits:
     hourly: float | None = None
 
 
-LOCAL = Limits()
+NO_LIMITS = Limits()
 ACCOUNT = Limits(takes=4, scripts=4, minutes=30)
 BROWSER = Limits(takes=4, scripts=2, minutes=30, hourly=60)
 ADDRESS = Limits(takes=8, scripts=4, hourly=240)
-OWNERS = {"local": LOCAL, "user": ACCOUNT, "hub": ACCOUNT, "browser": BROWSER}
+OWNERS = {"local": NO_LIMITS, "user": ACCOUNT, "hub": ACCOUNT, "browser": BROWSER}
 TAKES = 64  # running and waiting, of all visitors
 SCRIPTS = 32  # of all visitors
 

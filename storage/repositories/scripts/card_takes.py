@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
 from engine.messages import UserMessage
-from engine.voice import check_text
+from engine.voice import check_field
 from storage.models import CardRow, CardTakeRow, TakeRow
 from storage.object_store import StoredSound
 from storage.repositories import takes
@@ -59,7 +59,7 @@ def fail(*, session: Session, card_id: str, owner: str, failure: UserMessage, ru
     """
     row = _locked(session, card_id, owner, run_id)
     written = failure.to_json()
-    check_text(written, "reason", _MAX_FAILURE)
+    check_field(written, "reason", _MAX_FAILURE)
     row.status, row.failure = "failed", written
     return cards.changed(session, row, owner)
 

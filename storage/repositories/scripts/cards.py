@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, aliased
 
 from engine.errors import InvalidInput
 from engine.messages import UserMessage
-from engine.voice import check_text
+from engine.voice import check_field
 from storage.errors import ScriptNotFound
 from storage.models import CardRow, CardTakeRow, ScriptRow, TakeRow
 from storage.repositories.scripts import scripts
@@ -135,7 +135,7 @@ def cast(*, session: Session, script_id: str, owner: str, speaker: str | None, v
 
     Raises ScriptNotFound, VoiceNotFound, InvalidInput.
     """
-    check_text(speaker or "", "speaker_name", MAX_SPEAKER)
+    check_field(speaker or "", "speaker_name", MAX_SPEAKER)
     scripts.lock_row(session=session, script_id=script_id, owner=owner)
     scripts.check_voice(session, voice_id, owner)
     whose = CardRow.speaker.is_(None) if speaker is None else CardRow.speaker == speaker

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
-from engine.voice import check_text
+from engine.voice import check_field
 from storage.database_errors import damaged
 from storage.models import CardRow, CardTakeRow, TakeHearingRow
 from storage.repositories.scripts import cards, scripts
@@ -34,8 +34,8 @@ class Hearing:
     recogniser: str
 
     def __post_init__(self) -> None:
-        check_text(self.heard, "text", _MAX_HEARD)
-        check_text(self.recogniser, "model_name", _MAX_RECOGNISER)
+        check_field(self.heard, "text", _MAX_HEARD)
+        check_field(self.recogniser, "model_name", _MAX_RECOGNISER)
         check_number(self.word_error, "word_error", lowest=0)
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Select, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput, InvalidName
-from engine.voice import check_text, is_built_in_voice
+from engine.voice import check_field, is_built_in_voice
 from storage.errors import ScriptNotFound
 from storage.models import CardRow, CardTakeRow, CoverRow, ScriptRow, TakeRow
 from storage.repositories.takes import delete_of_cards
@@ -233,7 +233,7 @@ def clean_script_name(name: str) -> str:
     if not cleaned:
         raise InvalidName("cards.no_script_name")
     try:
-        check_text(cleaned, "script_name", MAX_SCRIPT_NAME)
+        check_field(cleaned, "script_name", MAX_SCRIPT_NAME)
     except InvalidInput as error:
         raise InvalidName(error.message.key, **error.message.values) from error
     return cleaned
@@ -242,7 +242,7 @@ def clean_script_name(name: str) -> str:
 def checked_card_text(text: str) -> str:
     """Trim a card's text. Raises InvalidInput if it is empty or has more than 5,000 characters."""
     trimmed = text.strip()
-    check_text(trimmed, "card_text", MAX_CARD_TEXT)
+    check_field(trimmed, "card_text", MAX_CARD_TEXT)
     if not trimmed:
         raise InvalidInput("cards.empty")
     return trimmed
@@ -251,14 +251,14 @@ def checked_card_text(text: str) -> str:
 def checked_speaker(speaker: str | None) -> str | None:
     """Trim a speaker's name; None if it is empty. Raises InvalidInput."""
     trimmed = " ".join((speaker or "").split())
-    check_text(trimmed, "speaker_name", MAX_SPEAKER)
+    check_field(trimmed, "speaker_name", MAX_SPEAKER)
     return trimmed or None
 
 
 def checked_author(author: str) -> str:
     """Trim an author's name, which may be empty, and collapse its white space. Raises InvalidInput."""
     cleaned = " ".join(author.split())
-    check_text(cleaned, "author", MAX_AUTHOR)
+    check_field(cleaned, "author", MAX_AUTHOR)
     return cleaned
 
 
@@ -277,7 +277,7 @@ def checked_speed(speed: float) -> float:
 def checked_chapter(title: str | None) -> str | None:
     """Trim a chapter's title; None if it is empty. Raises InvalidInput."""
     trimmed = " ".join((title or "").split())
-    check_text(trimmed, "chapter_title", MAX_CHAPTER)
+    check_field(trimmed, "chapter_title", MAX_CHAPTER)
     return trimmed or None
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from engine.voice import MAX_SENTENCE, Voice, check_text
+from engine.voice import MAX_SENTENCE, Voice, check_field
 from storage.models import SHARED, VoiceRow
 from storage.repositories.voices import voices
 
@@ -23,7 +23,7 @@ class SampleVoice:
     demo: str
 
     def __post_init__(self) -> None:
-        check_text(self.demo, "demo", MAX_SENTENCE)
+        check_field(self.demo, "demo", MAX_SENTENCE)
 
     @cached_property
     def id(self) -> str:

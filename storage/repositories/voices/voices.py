@@ -18,7 +18,7 @@ from engine.voice import (
     Consent,
     Reference,
     Voice,
-    check_text,
+    check_field,
     clean_name,
     clean_tags,
     codes_from_bytes,
@@ -28,7 +28,7 @@ from storage.errors import NameTaken, VoiceChanged, VoiceNotFound, VoiceProtecte
 from storage.models import SHARED, CodesRow, ReferenceRow, VoiceRow
 from storage.object_store import StoredSound, read_sound
 from storage.repositories import stored_objects
-from storage.repositories.folding import fold, search_fold
+from storage.repositories.folding import fold_case, fold_for_search
 from storage.repositories.voices import portraits
 from storage.validation import is_id, new_id
 
@@ -148,11 +148,11 @@ def records(*, session: Session, owner: str, search: str = "") -> list[VoiceReco
 
     search: only voices with every word in name, description, tags or language.
     """
-    words = set(search_fold(search).split())
+    words = set(fold_for_search(search).split())
     holding = [VoiceRow.search_key.contains(word, autoescape=True) for word in words]
     # Sorted here, so that the order is the same in every database.
     found = find_where(session, _visible_to(owner), *holding)
-    return sorted(found, key=lambda record: (record.shared, fold(record.name)))
+    return sorted(found, key=lambda record: (record.shared, fold_case(record.name)))
 
 
 def find_where(session: Session, *which: ColumnElement[bool]) -> list[VoiceRecord]:
@@ -173,7 +173,7 @@ def record_by_name(*, session: Session, name: str, owner: str) -> VoiceRecord:
 
     Raises VoiceNotFound.
     """
-    found = find_where(session, _visible_to(owner), VoiceRow.name_key == fold(name))
+    found = find_where(session, _visible_to(owner), VoiceRow.name_key == fold_case(name))
     if not found:
         raise VoiceNotFound("voices.not_called", name=name)
     return min(found, key=lambda record: record.shared)
@@ -288,10 +288,10 @@ def _checked(voice_id: str) -> str:
 def _describe(
     row: VoiceRow, name: str, language: str, description: str, consent: Consent | None, tags: Sequence[str]
 ) -> None:
-    check_text(language, "language", MAX_LANGUAGE)
-    check_text(description, "description", MAX_DESCRIPTION)
+    check_field(language, "language", MAX_LANGUAGE)
+    check_field(description, "description", MAX_DESCRIPTION)
     row.name, row.language, row.description, row.tags = name, language, description, "\n".join(tags)
-    row.name_key, row.search_key = fold(name), search_fold("\n".join([name, description, *tags, language]))
+    row.name_key, row.search_key = fold_case(name), fold_for_search("\n".join([name, description, *tags, language]))
     row.consent_who = consent.who if consent else None
     row.consent_when = consent.when if consent else None
     row.consent_sentence = consent.sentence if consent else None

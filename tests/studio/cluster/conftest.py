@@ -25,11 +25,11 @@ def settings() -> DeploymentSettings:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[ClusterEngine]:
-    from studio.cluster.deployment import LOCAL, connect
+    from studio.cluster.deployment import NEW_CLUSTER, connect
 
     ray = pytest.importorskip("ray", reason="Ray Serve is not installed (pip install 'ray[serve]')")
     pytest.importorskip("ray.serve")
-    made = connect(LOCAL, settings(), cpus=4, gpus=1)
+    made = connect(NEW_CLUSTER, settings(), cpus=4, gpus=1)
     yield made
     made.close()
     # Threads of Serve's that outlive the connection start no other cluster.

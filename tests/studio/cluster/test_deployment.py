@@ -75,7 +75,7 @@ def test_cluster_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(os, "environ", dict(os.environ))
     ray = SimpleNamespace(init=fail, shutdown=lambda: ended.append(True))
     with pytest.raises(EngineFailed, match="could not be started on the cluster: The current node timed out"):
-        deployment._connect(ray, deployment.LOCAL, None, None)
+        deployment._connect(ray, deployment.NEW_CLUSTER, None, None)
     assert ended
 
 
