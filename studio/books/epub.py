@@ -3,45 +3,16 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote, urldefrag
 
-from lxml import etree
-
-from studio.books.book_text import ENDS, Archive, BookText, Unreadable, raised
-from studio.books.list_numbers import ListNumbers
+from studio.books.book_text import Archive, BookText, Unreadable
+from studio.books.html_blocks import read_blocks, text_of
 from studio.books.markup import parse_html, parse_xml
 
-_BLOCKS = frozenset(
-    "address article aside blockquote body caption center dd div dl dt figcaption figure footer form h1 h2 h3 h4 h5 h6"
-    " header hr li main ol p pre section table tbody td tfoot th thead tr ul".split()
-)
-_LEFT_OUT = frozenset("script style head nav svg audio video object iframe rt rp noscript template annotation".split())
-_ONE_LINE = frozenset("mrow mi mn mo mtext mstyle mspace semantics annotation".split())  # parts of a formula
-# Page numbers, marks of notes, and links back from notes: values of epub:type and roles, without hyphens. As classes,
-# where they may also style other text, they only count if the text is `_MARK`. The last rows are of InDesign,
-# LibreOffice and Word.
-_MARKS = frozenset(
-    "noteref pagebreak backlink docnoteref docpagebreak docbacklink pagenum pageno pagenumber fnanchor"
-    " footnoteref footnotereference _idfootnotelink _idfootnoteanchor _idendnotelink _idendnoteanchor"
-    " sdfootnoteanc sdfootnotesym sdendnoteanc sdendnotesym msofootnotereference msoendnotereference".split()
-)
-_NOTES = frozenset("footnote endnote rearnote docfootnote docendnote".split())  # which readers show on demand
-_MARK = re.compile(
-    r"[\[({]?(?:p(?:age|g|p)?\.?\s?)?(?:\d{1,4}|[ivxlcdm]{1,8}|[a-z]|[*†‡§]{1,3})?[\])}]?", re.IGNORECASE
-)  # [Pg 5], xii, [A]
-_NOTE = re.compile(r"[\[(]?(?:\d{1,3}|[*†‡§]{1,3})[\])]?")
-_NOTE_IN_BRACKETS = re.compile(rf"(?=\[){_NOTE.pattern}")
-_MARK_PARTS = 20  # elements
-_HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-_BREAK = "***"  # the text of a rule between two scenes
-_FIRST_IDEOGRAPH = "\u3400"
-_ALL_HEADINGS = frozenset("h1 h2 h3 h4 h5 h6".split())
 _HEADINGS = frozenset({"h1", "h2"})
 _NO_DOCUMENTS = ("image/", "audio/", "video/", "application/pdf")  # which a spine should not have
 _ROLE = "{http://www.idpf.org/2007/opf}role"
@@ -53,14 +24,6 @@ Titles = dict[str, str]
 
 Entry = tuple[int, str, str]
 """An entry of a table of contents: its level, from 1 on, its address, and its title."""
-
-
-class _Block(NamedTuple):
-    """A block of text. ids: of its elements, and of those without text before it."""
-
-    tag: str
-    text: str
-    ids: list[str]
 
 
 def read_epub(path: Path) -> BookText:
@@ -121,9 +84,9 @@ def _first(root: Any, name: str) -> str:
 def _authors(root: Any) -> str:
     """Return the creators of the text; all of them if none is an author, as for a collection that has an editor."""
     metas = _named(root, "meta")
-    roles = {each.get("refines"): _text(each) for each in metas if each.get("property") == "role"}  # EPUB 3
+    roles = {each.get("refines"): text_of(each) for each in metas if each.get("property") == "role"}  # EPUB 3
     creators = [
-        (_text(each), each.get(_ROLE) or roles.get(f"#{each.get('id')}", "")) for each in _named(root, "creator")
+        (text_of(each), each.get(_ROLE) or roles.get(f"#{each.get('id')}", "")) for each in _named(root, "creator")
     ]
     names = [name for name, role in creators if role in ("", "aut")] or [name for name, _ in creators]
     return " & ".join(dict.fromkeys(filter(None, (" ".join(name.split()) for name in names))))
@@ -203,7 +166,7 @@ def _links(root: Any) -> Iterator[Entry]:
     for link in (named or lists or [root])[0].iter("a"):
         level = sum(1 for _ in link.iterancestors("ol", "ul"))
         link.tail = None
-        yield level, link.get("href") or "", " ".join(block.text for block in _blocks(link))
+        yield level, link.get("href") or "", " ".join(block.text for block in read_blocks(link))
 
 
 def _points(root: Any) -> Iterator[Entry]:
@@ -218,7 +181,7 @@ def _read_document(data: bytes, titles: Titles, book: BookText) -> bool:
 
     Its titles in the contents begin chapters; without any, its headings do.
     """
-    blocks = _blocks(parse_html(data))
+    blocks = read_blocks(parse_html(data))
     known = {id for block in blocks for id in block.ids}
     starts: Titles = {}
     for id, title in titles.items():
@@ -230,120 +193,3 @@ def _read_document(data: bytes, titles: Titles, book: BookText) -> bool:
             chapter = block.text
         book.add(block.text, chapter)
     return bool(blocks)
-
-
-def _is_left_out(element: Any, tag: str) -> bool:
-    """Whether an element's text is not read: not shown, of another kind, a page number, or a note or its mark."""
-    if tag in _LEFT_OUT or _is_hidden(element):
-        return True
-    if tag == "math":  # fractions, powers and the like are not a line of text
-        return any(_name(part) not in _ONE_LINE for part in element.iterdescendants())
-    kinds = _values(element, "epub:type") | _values(element, "role")
-    if not kinds.isdisjoint(_MARKS if tag != "aside" else _MARKS | _NOTES):
-        return True
-    if not _values(element, "class").isdisjoint(_MARKS) and tag not in _ALL_HEADINGS:
-        return _reads(element, _MARK)
-    if tag == "a" and "#" in (element.get("href") or ""):
-        return _reads(element, _NOTE_IN_BRACKETS)
-    if tag != "sup" or not _reads(element, _NOTE):
-        return False
-    return any(link.get("href") for link in chain(element.iterdescendants("a"), element.iterancestors("a")))
-
-
-def _reads(element: Any, mark: re.Pattern[str]) -> bool:
-    """Whether an element's text is a mark. With more parts than a mark has, it is not read: many may be nested."""
-    is_large = next(islice(element.iter(), _MARK_PARTS, None), None) is not None
-    return not is_large and mark.fullmatch(_text(element)) is not None
-
-
-def _name(element: Any) -> str:
-    """Return the name of an element without a prefix; "" for comments and the like."""
-    return element.tag.rpartition("}")[2].rpartition(":")[2] if isinstance(element.tag, str) else ""
-
-
-def _is_hidden(element: Any) -> bool:
-    """Whether an element is hidden, or, without a label in its place, is not for speech."""
-    if element.get("hidden") is not None or _HIDDEN.search(element.get("style") or ""):
-        return True
-    parent = element.getparent()
-    return element.get("aria-hidden") == "true" and (parent is None or parent.get("aria-label") is None)
-
-
-def _values(element: Any, attribute: str) -> set[str]:
-    return set((element.get(attribute) or "").lower().replace("-", "").split())
-
-
-def _text(element: Any) -> str:
-    return "".join(element.itertext()).strip()
-
-
-def _letter(picture: Any) -> str:
-    """Return the letter that a picture shows: an initial, or a character that is missing in fonts; "" for others."""
-    letter, parent = (picture.get("alt") or "").strip(), picture.getparent()
-    following = parent.tail if parent.tag == "span" and not picture.tail else picture.tail
-    is_letter = len(letter) == 1 and letter.isalpha()
-    return letter if is_letter and (letter >= _FIRST_IDEOGRAPH or (following or "")[:1].isalpha()) else ""
-
-
-def _raised(element: Any) -> str:
-    """Return the text of a raised part: an exponent, or in a fraction, 1<sup>1</sup>/<sub>2</sub>, a number."""
-    text = element.text or ""
-    return f" {text}" if text.isdigit() and (element.tail or "").startswith(("/", "\u2044")) else raised(text)
-
-
-def _ends_paragraph(line: str, end: Any) -> bool:
-    """Whether a paragraph ends at the end of a line: one without text, or with whole sentences in no paragraph."""
-    return not line or (line.endswith(ENDS) and _name(end.getparent()) in ("body", "div", "section"))
-
-
-def _blocks(root: Any) -> list[_Block]:
-    """Return the blocks. It does not recurse, since documents may be nested arbitrarily deep."""
-    done: list[_Block] = []
-    parts: list[str] = []
-    ids: list[str] = []
-    numbers = ListNumbers()
-    block = "body"
-    line = 0  # where the parts of the last line begin
-
-    def close(following: str) -> None:
-        nonlocal block, line
-        if text := " ".join("".join(parts).split()):
-            done.append(_Block(block, numbers.numbered(text), ids.copy()))
-            ids.clear()
-        parts.clear()
-        block, line = following, 0
-
-    skipped = 0
-    for event, element in etree.iterwalk(root, events=("start", "end", "comment", "pi")):
-        if event in ("comment", "pi"):
-            if not skipped and event == "comment":
-                parts.append(element.tail or "")
-            continue
-        tag = _name(element)
-        left_out = _is_left_out(element, tag)
-        if event == "start":
-            if tag in _BLOCKS and not skipped and not left_out:
-                close(tag if tag not in ("div", "section", "body") else "p")
-                if tag == "hr":
-                    done.append(_Block(tag, _BREAK, []))
-            numbers.start(tag, element)
-            ids += filter(None, [element.get("id"), element.get("name") if tag == "a" else None])
-            skipped += left_out
-            if skipped:
-                continue
-            if tag == "br" and block not in _ALL_HEADINGS and _ends_paragraph("".join(parts[line:]).strip(), element):
-                close(block)
-            elif tag == "br":
-                parts.append(" ")
-                line = len(parts)
-            parts.append(_letter(element) if tag == "img" else "")
-            parts.append(_raised(element) if tag == "sup" else element.text or "")
-        else:
-            if not skipped and tag in _BLOCKS:
-                close("p")
-            numbers.end(tag)
-            skipped -= left_out
-            if not skipped:
-                parts.append(element.tail or "")
-    close("p")
-    return done

@@ -17,8 +17,8 @@ from engine.errors import InvalidInput, InvalidText
 from storage.scripts.limits import MAX_CHAPTER
 from studio.books import reading
 from studio.books.book_text import MAX_PART, BookText, Unreadable, paragraphs_of, shortened
-from studio.books.epub import _is_left_out, _name
 from studio.books.extract import READERS
+from studio.books.html_blocks import _is_left_out, _name
 from studio.books.markup import parse_html
 from studio.books.metadata import plausible_author, plausible_title
 from studio.books.pdf import _without_edges
