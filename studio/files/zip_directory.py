@@ -14,7 +14,7 @@ def has_short_directory(file: BinaryIO, most: int) -> bool:
     A longer one can take this process seconds and hundreds of megabytes. False for Zip64, which is only for larger
     files. The end is looked for as by `zipfile`: at the end of the file, else before its comment.
     """
-    file.seek(max(0, file.seek(0, 2) - _LONGEST_COMMENT - _END_BYTES))
+    file.seek(max(0, file.seek(0, 2) - _LONGEST_COMMENT - _END_BYTES - _LOCATOR_BYTES))
     tail = file.read()
     last = len(tail) - _END_BYTES
     start = last if tail.startswith(_END, max(0, last)) else tail.rfind(_END)

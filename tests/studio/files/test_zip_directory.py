@@ -44,7 +44,9 @@ def test_length_is_what_zipfile_reads(comment: bytes) -> None:
 
 def test_zip64_counts_as_long_and_a_file_without_an_end_as_short() -> None:
     data = archive()
-    assert not has_short_directory(io.BytesIO(data[:-22] + LOCATOR + data[-22:]), 1 << 30)
+    for comment in (b"", b"x" * 65_535):
+        end = archive(comment)[len(data) - 22 :]
+        assert not has_short_directory(io.BytesIO(data[:-22] + LOCATOR + end), 1 << 30)
     for other in (b"", b"PK", data[:20], b"nothing of a ZIP file"):
         assert has_short_directory(io.BytesIO(other), 0)
 
