@@ -108,9 +108,10 @@ class CurrentEngine:
             engine.close()
         return used
 
-    def take(self) -> SpeechEngine | None:
-        """Return the engine, which the caller closes, and keep only its properties."""
+    def take(self, *, asleep: bool = False) -> SpeechEngine | None:
+        """Return the engine, which the caller closes, and keep only its properties. asleep: as the attribute."""
         with self.changed:
+            self.asleep = self.asleep or asleep
             shown = self.shown
             self._last = EngineInfo(**{name: getattr(shown, name) for name in EngineInfo.__dataclass_fields__})
             engine, self.engine = self.engine, None

@@ -66,8 +66,7 @@ class IdleUnloader:
             if current.users or current.switching or current.engine is None or current.idle_seconds < self.seconds:
                 return False
             current.status()  # remembers the last one
-            engine = current.take()
-            current.asleep, self._unloading = True, True
+            engine, self._unloading = current.take(asleep=True), True
         try:
             assert engine is not None, "it was just looked at"
             engine.close()
