@@ -3,18 +3,11 @@
 A `Voice` is a name and one or more references; a `Reference` is a prepared clip, its transcript and its codes. All
 fields are checked on construction, so any `Voice` can be stored and exported.
 
-Codes as bytes (little endian), modelled on descript-audio-codec's `DACFile`: codes with their version.
-
-    4 bytes  magic "RPCD"        1 byte  version (1)        1 byte  K, number of codebooks
-    4 bytes  T, number of frames         K bytes  bits per code of each codebook, 1 to 16
-    the codes, one codebook after the other, packed at that many bits each, padded with zeros to a whole byte
-    4 bytes  CRC-32 of all of the above
-
 A voice file (little endian). It holds no archive, no path and no code: only a header and bytes.
 
     8 bytes  magic, which reveals text-mode transfers as in PNG     2 bytes  version (1)
     4 bytes  length of the header                the header: JSON in UTF-8; "tags" and "portrait" only if any
-    for each reference: its codes as above, then its clip (FLAC); their lengths are in the header
+    for each reference: its codes as bytes (`engine.codes`), then its clip (FLAC); their lengths are in the header
     the portrait (WebP), if any; its length is in the header
     32 bytes SHA-256 of all of the above
 """
@@ -27,20 +20,15 @@ import math
 import re
 import struct
 import unicodedata
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
+from engine.codes import MAX_CODES_BYTES, Codes, checked_codes, codes_from_bytes, codes_to_bytes
 from engine.errors import InvalidCodes, InvalidInput, InvalidName, InvalidVoiceFile, UnusableReference
 from engine.files.bounded import parse_json
 from engine.messages import UserMessage
-
-Codes = NDArray[np.uint16]
 
 VOICE_FILE_SUFFIX = ".voice"
 MAX_NAME = 80  # characters, as are the other limits of text
@@ -56,23 +44,16 @@ MAX_PORTRAIT = 64 << 10  # bytes
 MAX_REFERENCES = 16
 MAX_DURATION = 120.0  # seconds of one reference
 MAX_CLIP_BYTES = 6 << 20
-MAX_CODEBOOKS = 64
-MAX_FRAMES = 1 << 14
 
 _BUILT_IN = "0" * 16
 _BUILT_IN_ID = re.compile(rf"{_BUILT_IN}[0-9a-f]{{16}}")
-_CODES_MAGIC = b"RPCD"
-_CODES_VERSION = 1
-_CODES_HEAD = struct.Struct("<4sBBI")
-_CRC = struct.Struct("<I")
 _FILE_MAGIC = b"\x89RPV\r\n\x1a\n"
 _FILE_VERSION = 1
 _FILE_HEAD = struct.Struct("<8sHI")
 _DIGEST_BYTES = 32
-_MAX_CODES_BYTES = _CODES_HEAD.size + MAX_CODEBOOKS * (1 + 2 * MAX_FRAMES) + _CRC.size
 _MAX_HEADER_BYTES = 2 << 20
 MAX_FILE_BYTES = (
-    _FILE_HEAD.size + _MAX_HEADER_BYTES + MAX_REFERENCES * (_MAX_CODES_BYTES + MAX_CLIP_BYTES) + _DIGEST_BYTES
+    _FILE_HEAD.size + _MAX_HEADER_BYTES + MAX_REFERENCES * (MAX_CODES_BYTES + MAX_CLIP_BYTES) + _DIGEST_BYTES
 )
 _DURATION_TOLERANCE = 0.1  # seconds between a clip's header and its reference
 _INVISIBLE = {"Cf", "Mn", "Me", "Zs"}  # categories without visible characters
@@ -125,74 +106,6 @@ def check_field(value: str, field: str, limit: int) -> None:
     # PostgreSQL cannot store NUL; half of a surrogate pair has no UTF-8.
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
         raise InvalidInput("field.no_text", field=UserMessage(f"field.{field}"))
-
-
-def checked_codes(codes: ArrayLike) -> Codes:
-    """Copy codes [K, T] of any integer dtype to a read-only uint16 array [K, T].
-
-    Raises InvalidCodes unless 1 ≤ K ≤ 64, 1 ≤ T ≤ 16,384 and every code is in 0..65,535.
-    """
-    array = np.asarray(codes)
-    if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
-        raise InvalidCodes("codes.not_integers", type=str(array.dtype), shape=str(list(array.shape)))
-    if not (1 <= array.shape[0] <= MAX_CODEBOOKS and 1 <= array.shape[1] <= MAX_FRAMES):
-        raise InvalidCodes("codes.shape", codebooks=array.shape[0], frames=array.shape[1])
-    if int(array.min()) < 0 or int(array.max()) > 0xFFFF:
-        raise InvalidCodes("codes.range", most=0xFFFF)
-    own = np.array(array, dtype=np.uint16, order="C")
-    own.flags.writeable = False
-    return own
-
-
-def codes_to_bytes(codes: ArrayLike) -> bytes:
-    """Pack codes [K, T] compactly, with version and checksum: 30 s of S2 speech (10 x 646) in about 8 kB.
-
-    Raises InvalidCodes as `checked_codes` does.
-    """
-    array = checked_codes(codes)
-    count, frames = array.shape
-    widths = [max(1, int(row.max()).bit_length()) for row in array]
-    bits = np.unpackbits(array.astype(">u2").view(np.uint8).reshape(count, frames, 2), axis=2)
-    planes = [row[:, 16 - width :].ravel() for row, width in zip(bits, widths, strict=True)]
-    packed = np.packbits(np.concatenate(planes)).tobytes()
-    body = _CODES_HEAD.pack(_CODES_MAGIC, _CODES_VERSION, count, frames) + bytes(widths) + packed
-    return body + _CRC.pack(zlib.crc32(body))
-
-
-def codes_from_bytes(data: bytes) -> Codes:
-    """Read the bytes of `codes_to_bytes`: uint16 [K, T], read-only.
-
-    Raises InvalidCodes when the bytes are damaged, cut short, of an unknown version, or not codes at all.
-    """
-    count, frames = _codes_head(data)
-    widths = data[_CODES_HEAD.size : _CODES_HEAD.size + count]
-    packed = data[_CODES_HEAD.size + count : -_CRC.size]
-    # With a width of 0, a few bytes could claim any number of frames.
-    if len(widths) != count or not all(1 <= width <= 16 for width in widths):
-        raise InvalidCodes("codes.damaged")
-    if len(packed) != (sum(widths) * frames + 7) // 8:
-        raise InvalidCodes("codes.damaged")
-    bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8))
-    codes = np.empty((count, frames), dtype=np.uint16)
-    start = 0
-    for row, width in zip(codes, widths, strict=True):
-        whole = np.zeros((frames, 16), dtype=np.uint8)  # every code in 16 bits
-        whole[:, 16 - width :] = bits[start : start + frames * width].reshape(frames, width)
-        row[:] = np.packbits(whole).view(">u2")
-        start += frames * width
-    return checked_codes(codes)
-
-
-def _codes_head(data: bytes) -> tuple[int, int]:
-    """Check magic, version and checksum of codes; return K and T."""
-    if len(data) < _CODES_HEAD.size + _CRC.size or not data.startswith(_CODES_MAGIC):
-        raise InvalidCodes("codes.no_codes")
-    _, version, count, frames = _CODES_HEAD.unpack_from(data)
-    if version != _CODES_VERSION:
-        raise InvalidCodes("codes.version", version=str(version), readable=str(_CODES_VERSION))
-    if len(data) > _MAX_CODES_BYTES or zlib.crc32(data[: -_CRC.size]) != _CRC.unpack(data[-_CRC.size :])[0]:
-        raise InvalidCodes("codes.damaged")
-    return count, frames
 
 
 def _flac_stream_info(clip: bytes) -> tuple[int, int, int]:

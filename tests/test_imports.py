@@ -1,8 +1,9 @@
 """The import directions, checked by reading every import statement of the sources.
 
-app → front ends (web, api, cli) → studio → storage, engine; storage → engine.voice, engine.errors, engine.messages.
-Front ends do not import each other. Inside the engine nothing imports the engine itself, serving knows the protocols
-of a family only, and models and codec know shared checks, shared layers and errors only, never each other.
+app → front ends (web, api, cli) → studio → storage, engine; storage → engine.voice, engine.codes, engine.errors,
+engine.messages. Front ends do not import each other. Inside the engine nothing imports the engine itself, serving knows
+the protocols of a family only, and models and codec know shared checks, shared layers and errors only, never each
+other.
 """
 
 import ast
@@ -43,8 +44,8 @@ RULES = (
     ),
     Rule(
         "storage",
-        ("storage", "engine.voice", "engine.errors", "engine.messages"),
-        "the library knows voices, errors and sentences only",
+        ("storage", "engine.voice", "engine.codes", "engine.errors", "engine.messages"),
+        "the library knows voices, codes, errors and sentences only",
     ),
     Rule("storage.scripts.limits", (), "limits are a leaf"),
     Rule("engine", ("engine",), "the engine knows nothing of databases, HTTP or pages"),
@@ -61,9 +62,10 @@ RULES = (
     Rule("engine.files.tensors", ("engine.errors", "engine.files.bounded"), "reading tensors knows no model"),
     Rule("engine.layers", (), "shared layers know no model"),
     Rule("engine.checks", ("engine.errors",), "checks of configurations are a leaf"),
+    Rule("engine.codes", ("engine.errors", "engine.checks"), "codes as bytes know no model"),
     Rule(
         "engine.voice",
-        ("engine.errors", "engine.messages", "engine.files.bounded"),
+        ("engine.codes", "engine.errors", "engine.messages", "engine.files.bounded"),
         "a voice is data: storage carries it without the engine",
     ),
     Rule(
@@ -171,6 +173,7 @@ RULES = (
 # Third-party packages that a module must not import, and why.
 FOREIGN = (
     ("engine.voice", ("torch", "torchaudio"), "a voice is data: numpy is enough"),
+    ("engine.codes", ("torch",), "codes as bytes are data: numpy is enough"),
     ("engine.outputs", ("torch",), "outputs are data: numpy is enough"),
     ("engine.errors", ("torch", "numpy"), "the error tree is a leaf"),
     ("engine.files.bounded", ("torch", "numpy"), "reading files within bounds is a leaf"),

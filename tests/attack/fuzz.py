@@ -30,7 +30,7 @@ Try = Callable[[bytes], object]
 
 
 def _codes() -> Try:
-    from engine.voice import codes_from_bytes
+    from engine.codes import codes_from_bytes
 
     return codes_from_bytes
 
@@ -116,7 +116,7 @@ TARGETS: dict[str, Callable[[], Try]] = {
 
 def seed_inputs(target: str) -> Iterator[bytes]:
     """Seed inputs of the fuzzer."""
-    from engine.voice import codes_to_bytes
+    from engine.codes import codes_to_bytes
     from tests.attack.inputs import archives, scripts
     from tests.storage.making import codes, voice
 

@@ -11,19 +11,9 @@ from sqlalchemy import ColumnElement, Select, delete, exists, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased, defer
 
+from engine.codes import codes_from_bytes, codes_to_bytes
 from engine.errors import InvalidCodes
-from engine.voice import (
-    MAX_DESCRIPTION,
-    MAX_LANGUAGE,
-    Consent,
-    Reference,
-    Voice,
-    check_field,
-    clean_name,
-    clean_tags,
-    codes_from_bytes,
-    codes_to_bytes,
-)
+from engine.voice import MAX_DESCRIPTION, MAX_LANGUAGE, Consent, Reference, Voice, check_field, clean_name, clean_tags
 from storage.errors import NameTaken, VoiceChanged, VoiceNotFound, VoiceProtected
 from storage.models import SHARED, CodesRow, ReferenceRow, VoiceRow
 from storage.object_store import StoredSound, read_sound

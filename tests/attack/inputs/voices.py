@@ -22,8 +22,10 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipI
 import numpy as np
 
 from engine.audio import decode_audio, encode_audio
+from engine.checks import MAX_CODEBOOKS
+from engine.codes import MAX_FRAMES, checked_codes
 from engine.errors import InvalidInput
-from engine.voice import MAX_CODEBOOKS, MAX_FRAMES, Reference, Voice, checked_codes
+from engine.voice import Reference, Voice
 from studio.voices.voice_archive import VoiceArchive
 from tests.attack.inputs.mutations import damaged
 from web.downloads.sounds import converted

@@ -17,7 +17,7 @@ from engine.codec.streaming import StreamingSequential
 from engine.codec.views import DecoderView
 from engine.families.qwen3_tts.codec import SnakeBeta, SpeechDecoder
 from engine.families.qwen3_tts.release import Qwen3TTSRelease
-from tests.engine.triton_interpreter import DEVICE, quick_interpreter
+from tests.engine.models.triton_interpreter import DEVICE, quick_interpreter
 from tests.paths import QWEN
 
 pytest.importorskip("triton", reason="Triton comes with torch on Linux only")

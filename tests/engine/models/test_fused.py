@@ -19,7 +19,7 @@ from engine.models.fused import FusedStepBackend, narrow_weight, sampling_kernel
 from engine.models.kv_cache import FrameView, GrowingView, StaticRowsView, attend
 from engine.models.sampling import RowOptions, gumbel_noise, sample, sample_semantic
 from engine.models.transformer import QueryKeyNorm, TransformerBlock
-from tests.engine.triton_interpreter import DEVICE, quick_interpreter
+from tests.engine.models.triton_interpreter import DEVICE, quick_interpreter
 from tests.paths import MINIATURE
 
 pytest.importorskip("triton", reason="Triton comes with torch on Linux only")

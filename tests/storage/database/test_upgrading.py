@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, inspect, text
 from typer.testing import CliRunner
 
 from app import main
-from engine.voice import codes_to_bytes
+from engine.codes import codes_to_bytes
 from storage import migrations
 from storage.errors import DatabaseUnavailable
 from storage.models import LEAD_BYTES
