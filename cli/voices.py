@@ -165,7 +165,7 @@ def _import_archive(library: VoiceLibrary, file: Path) -> None:
     from studio.voices.voice_archive import VoiceArchive
 
     imported = left = 0
-    for inner, data in VoiceArchive(file, file.name).voice_files():
+    for inner, data in VoiceArchive(file, file.name, own=True).voice_files():
         try:
             say(f"Imported “{library.import_voice(data).name}”.")
             imported += 1

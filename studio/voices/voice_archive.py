@@ -26,6 +26,8 @@ MAX_BYTES = 256 << 20  # unpacked; voices hardly compress
 MAX_VOICE_BYTES = min(MAX_FILE_BYTES, 64 << 20)  # bytes of one voice: more than can be uploaded unpacked
 MAX_SHOWN_NAME = 200  # characters of an entry's name that are shown
 MAX_DIRECTORY_BYTES = 1 << 20  # bytes of the central directory
+MAX_OWN_BYTES = 1 << 40  # of an archive on the user's own machine
+MAX_OWN_DIRECTORY_BYTES = 32 << 20  # of its central directory: some 200,000 voices
 _LOCAL_HEADER_BYTES = 30
 _BLOCK = 1 << 16  # bytes unpacked at a time
 _FIRST_TIME, _LAST_TIME = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)  # of an entry; a clock may be wrong
@@ -50,8 +52,8 @@ class InvalidVoiceArchive(InvalidInput):
 
 
 def is_voice_archive(path: Path) -> bool:
-    """Whether a file is an archive, instead of a single voice file. Raises UnreadableFile."""
-    with open_regular(path, MAX_BYTES + MAX_DIRECTORY_BYTES) as file:
+    """Whether a file of the user's own is an archive, instead of a single voice file. Raises UnreadableFile."""
+    with open_regular(path, MAX_OWN_BYTES) as file:
         return _is_zip(file)
 
 
@@ -65,9 +67,10 @@ def _is_zip(file: BinaryIO) -> bool:
 class VoiceArchive:
     """A .zip of voice files, or a single voice file."""
 
-    def __init__(self, path: Path, name: str) -> None:
-        """name: of the file, as shown to the user."""
-        self._path, self._name = path, name
+    def __init__(self, path: Path, name: str, *, own: bool = False) -> None:
+        """name: of the file, as shown to the user. own: it is on the user's own machine, and may have any number of
+        voices."""
+        self._path, self._name, self._own = path, name, own
 
     def voice_files(self) -> Iterator[tuple[str, bytes]]:
         """Yield the name and the bytes of each voice file of an archive, or of the single file.
@@ -80,10 +83,11 @@ class VoiceArchive:
                 yield self._name, file.read(MAX_FILE_BYTES + 1)  # the extra byte makes parsing reject a longer file
                 return
             try:
-                if not has_short_directory(file, MAX_DIRECTORY_BYTES):
+                most = MAX_OWN_DIRECTORY_BYTES if self._own else MAX_DIRECTORY_BYTES
+                if not has_short_directory(file, most, zip64=self._own):
                     raise self._too_many()
                 with ZipFile(file) as archive:
-                    left = MAX_BYTES
+                    left = MAX_OWN_BYTES if self._own else MAX_BYTES
                     for entry in self._checked_entries(archive):
                         data = self._unpack(archive, entry, left) if _is_voice(entry) else b""
                         left -= len(data)
@@ -98,10 +102,10 @@ class VoiceArchive:
         if any(_is_unsafe(entry) for entry in entries) or _overlap(entries):
             raise InvalidVoiceArchive("archive.odd", name=self._name)
         wanted = [entry for entry in entries if not _is_system_file(entry)]
-        if len(wanted) > MAX_FILES:
+        if len(wanted) > MAX_FILES and not self._own:
             raise self._too_many()
         voices = [entry.file_size for entry in wanted if _is_voice(entry)]
-        if sum(voices) > MAX_BYTES or max(voices, default=0) > MAX_VOICE_BYTES:
+        if (sum(voices) > MAX_BYTES and not self._own) or max(voices, default=0) > MAX_VOICE_BYTES:
             raise self._too_large()
         return wanted
 

@@ -5,6 +5,6 @@ from pathlib import Path
 from studio.voices.voice_archive import VoiceArchive
 
 
-def read_archive(path: Path, data: bytes) -> list[tuple[str, bytes]]:
+def read_archive(path: Path, data: bytes, *, own: bool = False) -> list[tuple[str, bytes]]:
     path.write_bytes(data)
-    return list(VoiceArchive(path, "mine.zip").voice_files())
+    return list(VoiceArchive(path, "mine.zip", own=own).voice_files())

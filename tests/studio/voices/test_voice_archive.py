@@ -160,6 +160,30 @@ def test_file_list_size_is_checked_before_reading(path: Path, monkeypatch: pytes
         read_archive(path, larger)
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_archive_on_the_users_own_machine_has_no_limits(
+    path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    """large: with the fields that an archive of more than 4 GB has."""
+    with monkeypatch.context() as patch:
+        if large:
+            patch.setattr(zipfile, "ZIP64_LIMIT", 0)
+        data = archive(*((f"{number}.voice", FILE) for number in range(6)), ("notes.txt", b"-"))
+    path.write_bytes(data)
+    for name, limit in (("FILES", 5), ("BYTES", 5 * len(FILE)), ("DIRECTORY_BYTES", 300)):
+        with monkeypatch.context() as patch:
+            patch.setattr(voice_archive, f"MAX_{name}", limit)
+            with pytest.raises(InvalidInput):
+                list(VoiceArchive(path, "mine.zip").voice_files())
+            assert len(list(VoiceArchive(path, "mine.zip", own=True).voice_files())) == 7
+    monkeypatch.setattr(voice_archive, "MAX_VOICE_BYTES", len(FILE) - 1)
+    with pytest.raises(InvalidInput, match="more than 256 MB"):
+        list(VoiceArchive(path, "mine.zip", own=True).voice_files())
+    monkeypatch.setattr(voice_archive, "MAX_OWN_DIRECTORY_BYTES", 300)
+    with pytest.raises(InvalidInput, match="more than 500 files"):
+        list(VoiceArchive(path, "mine.zip", own=True).voice_files())
+
+
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_corrupted_archives_load_or_raise_an_error(tmp_path: Path, data: st.DataObject) -> None:
@@ -168,8 +192,9 @@ def test_corrupted_archives_load_or_raise_an_error(tmp_path: Path, data: st.Data
         whole[data.draw(st.integers(4, len(whole) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(whole[: data.draw(st.integers(4, len(whole)))])
     for damaged in (bytes(whole), cut, cut + bytes(whole)):
-        try:
-            found = read_archive(tmp_path / "upload", damaged)
-        except InvalidInput:
-            continue
-        assert sum(len(inner) for _, inner in found) <= 400
+        for own in (False, True):
+            try:
+                found = read_archive(tmp_path / "upload", damaged, own=own)
+            except InvalidInput:
+                continue
+            assert sum(len(inner) for _, inner in found) <= 400

@@ -1,30 +1,99 @@
 // Files that the user adds to the library: voices to import, and pictures of voices.
 
+import { partsOf } from "./archive_parts.js";
 import { words } from "../ui/words.js";
 
 export const wholeFiles = (files) => [...files].map((file) => ({ file }));
 
-// say(text, kind): shows a message.
+const BATCH = { bytes: 100 * 2 ** 20, files: 100 }; // uploaded before they are imported; the server keeps 300 MB of an address
+
+// The files of one import: cut into parts that can be uploaded, in batches that the server can keep.
+// chosen: [{ file, names }]. most: { bytes, files } of a part.
+export async function batchesOf(chosen, most) {
+  const batches = [];
+  for (const { file, names } of chosen) {
+    const parts = names ? [file] : await partsOf(file, most);
+    for (const part of parts) {
+      const batch = batches.at(-1);
+      const bytes = batch?.reduce((sum, each) => sum + each.file.size, part.size);
+      if (batch && batch.length < BATCH.files && bytes <= BATCH.bytes) batch.push({ file: part, names });
+      else batches.push([{ file: part, names }]);
+    }
+  }
+  return batches;
+}
+
+// The answers to the batches of one import in one. refused: why files were not uploaded.
+function inOne(answers, refused) {
+  const some = answers.filter(({ imported }) => imported);
+  const texts = (some.length ? some : answers.slice(-1)).map(({ text }) => text);
+  return {
+    text: [...texts, ...refused].join(" "),
+    kind: refused.size || answers.some(({ kind }) => kind === "bad") ? "bad" : "good",
+    lines: answers.flatMap(({ lines }) => lines),
+    offers: answers.flatMap(({ offers }) => offers ?? []),
+  };
+}
+
+// say(text, kind, lines, offers): shows a message.
 export class ImportedFiles {
   constructor({ props, trigger, upload }, say) {
     Object.assign(this, { props, trigger, upload, say });
     this.sent = new Map(); // by the paths of their uploads
     this.pictures = new Map(); // the last choice of a picture, by the voice's id; null for none
+    this.waiting = new Map(); // what to call with the answer to a batch, by the batch's id; with null if none will come
+    this.batches = 0;
   }
 
   // chosen: [{ file, names }]. names: new names of the voices to import, by position; undefined to import all unchanged.
   async importAll(chosen) {
+    const [answers, refused] = [[], new Set()];
+    const batches = await batchesOf(chosen, { bytes: this.props.max_mb * 2 ** 19, files: 200 });
+    for (const [i, batch] of batches.entries()) {
+      const files = await this.sendAll(batch, refused);
+      const { text, kind, lines, offers } = inOne(answers, refused);
+      this.say(text, kind, lines, offers);
+      if (!files.length) continue;
+      const answer = await this.importBatch(files);
+      if (answer) answers.push(answer);
+      else for (const { file } of batches.slice(i + 1).flat()) refused.add(this.refusal(file));
+      const whole = inOne(answers, refused);
+      if (answer || refused.size) this.say(whole.text, whole.kind, whole.lines, whole.offers);
+      if (!answer) return;
+    }
+  }
+
+  // Uploads the files of a batch; adds to `refused` why some were not. Resolves to the fields of the others for the server.
+  async sendAll(batch, refused) {
     const uploaded = [];
-    const refused = [];
-    for (const { file, names } of chosen) {
+    for (const { file, names } of batch) {
       const path = await this.send(file);
       if (path) {
         uploaded.push({ path, name: file.name, names });
         this.sent.set(path, file);
-      } else refused.push(this.refusal(file));
+      } else refused.add(this.refusal(file));
     }
-    this.say(refused.join(" "), "bad");
-    if (uploaded.length) this.trigger("import_files", { files: uploaded });
+    return uploaded;
+  }
+
+  // Resolves to the answer, or to null if none will come.
+  importBatch(files) {
+    const id = String(++this.batches).padStart(32, "0");
+    this.trigger("import_files", { id, files });
+    return new Promise((resolve) => this.waiting.set(id, resolve));
+  }
+
+  // Takes the answer to a batch; returns whether it is one.
+  answered(answer) {
+    const waiting = this.waiting.get(answer.id);
+    waiting?.(answer);
+    return this.waiting.delete(answer.id);
+  }
+
+  // Stops imports: the server has refused a batch, or has lost it.
+  stop() {
+    for (const resolve of this.waiting.values()) resolve(null);
+    this.waiting.clear();
   }
 
   // Uploads files again, to import their voices under other names. chosen: [{ file: path of the first upload, names }]

@@ -32,7 +32,7 @@ class Library {
     this.handled = null; // `nonce` of the last answer that was shown
     this.replacements = new Map(); // the replacement of each voice that was deleted while picked
     this.part = (selector) => element.querySelector(selector);
-    this.files = new ImportedFiles({ props, trigger, upload }, (text, kind) => this.say(text, kind));
+    this.files = new ImportedFiles({ props, trigger, upload }, (...message) => this.say(...message));
     this.search = this.part("input[type=search]");
     this.own = new LongList(this.part("ul[data-list=own]"), () => this.render());
     this.deleted = new DeletedVoices(this.part(".rp-lib-aside"), this.part("h3"));
@@ -124,6 +124,7 @@ class Library {
   }
 
   receive(answer) {
+    if (this.files.answered(answer)) return;
     const card = this.open?.id === answer.id && this.cards.get(answer.id)?.node; // its form is open
     if (card && answer.kind === "bad") {
       this.say("");
@@ -136,8 +137,9 @@ class Library {
     this.next.answered(answer.id);
   }
 
-  // Called when the server has refused an action, or is gone or back: a change can be saved again.
+  // Called when the server has refused an action, or is gone or back: a change can be saved again, and an import ends.
   failed() {
+    this.files.stop();
     if (this.open) this.busy(this.cards.get(this.open.id).node, false);
   }
 

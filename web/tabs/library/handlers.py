@@ -5,6 +5,7 @@ Most handlers return the list's value (`library_view`) with `answer`, the outcom
     kind    "good" or "bad"        text    a sentence, or ""        lines    further sentences
     id      id of the affected voice, or ""        nonce   different each time
     replacement   id of the voice now selected in place of the affected one, or ""
+    imported   for imports: the number of voices that are saved now
     offers  for imports with taken names: `line`, a sentence; `file`, the path of the upload, and `voice`, the position
             in it; `free`, a free name
 """
@@ -77,8 +78,12 @@ class VoicePicture(Payload):
 
 
 class ImportedFiles(Payload):
-    """Uploaded files: for each, the fields that `uploaded_path` parses, its name, and optionally those of `Renames`."""
+    """Uploaded files: for each, the fields that `uploaded_path` parses, its name, and optionally those of `Renames`.
 
+    id: of this batch of files; it is that of the answer, too.
+    """
+
+    id: SelectedId = ""
     files: Annotated[list[Any], Field(max_length=MAX_UPLOADS), default_if_invalid([])]
 
 
@@ -222,9 +227,11 @@ class LibraryHandlers:
             lines = [line for line, each in failed if not each.taken]
             offers = [self._offer(line, each, owner.key) for line, each in failed if each.taken]
             kind = "bad" if failed or not names else "good"
-            return {**_answer(text, kind=kind, lines=lines), "offers": offers}
+            answer = _answer(text, kind=kind, lines=lines, about=batch)
+            return {**answer, "offers": offers, "imported": len(names)}
 
-        return self._answer_action(import_files, token, request)
+        batch = _voice_of(event)
+        return self._answer_action(import_files, token, request, about=batch)
 
     def speak_with_voice(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """Outputs: voice picker, tab to show, list."""

@@ -323,6 +323,7 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
 
     card(page, "Adam 2").get_by_role("button", name="Delete Adam 2").click()
     expect(undo(page, "Adam 2")).to_be_visible()
+    data = with_skipped_files(data, 400)  # more files than one import accepts, so the page cuts it
     for file, content in {"all.zip": data, "Clara.voice": one, "broken.voice": one[:-1]}.items():
         (folder / file).write_bytes(content)
     chosen = [folder / file for file in ("all.zip", "Clara.voice", "broken.voice")]
@@ -338,6 +339,17 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
         ]
     )
     expect(page.locator(".rp-lib-used")).to_contain_text("kB")
+
+
+def with_skipped_files(archive: bytes, count: int) -> bytes:
+    """Return an archive of voices with files of a Mac's system between them."""
+    made = io.BytesIO()
+    with ZipFile(io.BytesIO(archive)) as old, ZipFile(made, "w") as new:
+        for entry in old.infolist():
+            new.writestr(entry, old.read(entry))
+            for number in range(count):
+                new.writestr(f"__MACOSX/._{number} {entry.filename}", b"")
+    return made.getvalue()
 
 
 def edit_during_other_changes(page: Page, folder: Path) -> None:
