@@ -106,7 +106,7 @@ class History:
         """Delete takes older than their owner's retention, for all owners; return their number. Call it daily.
 
         Starred takes stay. Takes of scripts leave the history and stay with their scripts. If the last call was days
-        ago, this one deletes what was old then: the clock may be wrong, and be corrected before the next call.
+        ago, the clock may be wrong: what is old now is deleted by a call 20 hours after this one.
         """
 
         def expire(session: Session) -> int:

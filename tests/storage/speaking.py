@@ -19,8 +19,8 @@ class Clock:
     def __call__(self) -> datetime:
         return self.now
 
-    def pass_time(self, *, days: float = 0, seconds: float = 0) -> None:
-        self.now += timedelta(days=days, seconds=seconds)
+    def pass_time(self, *, days: float = 0, hours: float = 0, seconds: float = 0) -> None:
+        self.now += timedelta(days=days, hours=hours, seconds=seconds)
 
 
 @dataclass(frozen=True)
