@@ -94,6 +94,7 @@ def answer_time() -> float:
     """Return the time by which a page knows the newest of several answers; call it before the answer's data is read.
 
     It does not go back when the clock is set back: the page would take no new answer until the clock is as late again.
+    The times of a new process are not compared with those of the last one (web/static/connection/newest.js).
     """
     return _START + time.monotonic()
 

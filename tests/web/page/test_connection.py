@@ -29,6 +29,7 @@ from tests.web.visiting import (
     visit,
     wait_for,
 )
+from web.ui import events
 
 Serve = Callable[..., str]
 pytestmark = pytest.mark.slow
@@ -138,7 +139,12 @@ def forwarder() -> Iterator[Forwarder]:
 
 
 def test_page_survives_a_server_restart_and_reloads_for_another_version(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, forwarder: Forwarder
+    chromium: Browser,
+    serve: Serve,
+    library: VoiceLibrary,
+    storage: Storage,
+    forwarder: Forwarder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def start(first: int = 0) -> None:
         Context.id = first  # Gradio numbers the components from here: in a new process from 0
@@ -177,6 +183,7 @@ def test_page_survives_a_server_restart_and_reloads_for_another_version(
     open_tab(page, "Library")
     expect(gone).to_be_visible()
 
+    monkeypatch.setattr(events, "_START", events._START - 86_400)  # the clock was set back
     start()
     expect(page.get_by_text("The server is back.", exact=True)).to_be_visible()
     expect(gone).to_be_hidden()
@@ -195,6 +202,9 @@ def test_page_survives_a_server_restart_and_reloads_for_another_version(
     page.locator("#rp-consent input").check()
     page.get_by_role("button", name="Save voice").click()
     expect(picker(page)).to_have_value("Carla")
+    expect(page.locator(".rp-rail-list li").filter(has_text="Carla")).to_have_count(1)
+    open_tab(page, "Library")
+    expect(page.locator("#rp-library li[data-id]").filter(has_text="Carla")).to_have_count(1)
     assert page.evaluate("window.same"), "the page was reloaded"
     assert failed == []
 

@@ -8,6 +8,7 @@ import { changes, outdated } from "./form_fields.js";
 import { offerForm } from "./offers.js";
 import { bytesIn, found, ordered, withReplacement } from "./voices.js";
 import { guardLeaving } from "../connection/leaving.js";
+import { Newest } from "../connection/newest.js";
 import { create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { composes, mayFocus } from "../ui/keyboard.js";
@@ -26,6 +27,7 @@ class Library {
   constructor({ element, props, trigger, upload, watch }) {
     Object.assign(this, { element, props, trigger });
     this.value = { at: 0, voices: [], aside: [], bytes: null, all: "" };
+    this.newest = new Newest();
     this.cards = new Map(); // by id: { node, shown }; shown: its state as text, to detect changes
     this.open = null; // { id, how: "edit" or "name", voice, gone: it was deleted elsewhere } while a card is edited
     this.next = new NextFocus(element);
@@ -78,7 +80,7 @@ class Library {
   accept(value) {
     if (!value) return;
     const answer = value.answer?.nonce === this.handled ? null : (value.answer ?? null);
-    if (value.voices && value.at >= this.value.at) { // an answer may come after a newer list
+    if (value.voices && this.newest.takes(value.at)) { // an answer may come after a newer list
       learnColours(value.voices);
       this.value = { ...value, arrived: performance.now() };
     }

@@ -4,6 +4,7 @@
 
 import { LinkRefresh } from "../link_refresh.js";
 import { soundOf } from "./voice_card.js";
+import { Newest } from "../../connection/newest.js";
 import { answer, named } from "../../draft/deep_links.js";
 import { found, languageName, sorted } from "../../library/voices.js";
 import { button, create, isShown } from "../../ui/elements.js";
@@ -23,7 +24,7 @@ export function railOrder(voices, language) {
 
 class VoiceRail {
   constructor({ element, props, trigger, watch }) {
-    Object.assign(this, { element, props, trigger, at: 0, voices: [], rows: new Map(), picked: null, opener: null });
+    Object.assign(this, { element, props, trigger, arrived: false, newest: new Newest(), voices: [], rows: new Map(), picked: null, opener: null });
     this.stop = null; // the voice that had the focus last
     draw(element);
     this.find = (selector) => element.querySelector(selector);
@@ -51,8 +52,8 @@ class VoiceRail {
 
   answered() {
     const { at, voices } = this.props.value ?? {};
-    if (!voices || at < this.at) return; // an answer may come after a newer list
-    Object.assign(this, { at, voices });
+    if (!voices || !this.newest.takes(at)) return; // an answer may come after a newer list
+    Object.assign(this, { arrived: true, voices });
     learnColours(this.voices);
     answer("voice", this.voices.some(({ id }) => id === named("voice")));
     this.links.arrived();
@@ -75,7 +76,7 @@ class VoiceRail {
     this.long.shown();
     const same = focus?.isConnected ? focus : this.rows.get(held)?.querySelector(`.${focus.classList[0]}`);
     same?.focus({ preventScroll: true });
-    this.find(".rp-rail-none").hidden = shown.length > 0 || !this.at; // a voice can be picked before the list has arrived
+    this.find(".rp-rail-none").hidden = shown.length > 0 || !this.arrived; // a voice can be picked before the list has arrived
     this.find(".rp-rail-none").textContent = words(this.voices.length ? "rail.no_match" : "rail.none");
     this.mark();
   }
