@@ -58,9 +58,9 @@ def owners(context: typer.Context, database: options.DatabaseAfter = None) -> No
     """List the owners of data. An owner is local, user:NAME for an account, hub:NAME or browser:ID."""
     command = context_of(context, database=database)
     with exit_on_error(), command.storage() as storage:
-        found = storage.owners()
-        for owner in found:
-            typer.echo("\t".join([owner, *_counts(storage.owner_counts(owner=owner))]))
+        found = storage.all_counts()
+        for owner, counts in found.items():
+            typer.echo("\t".join([owner, *_counts(counts)]))
         if not found:
             say("No owner has any data yet.")
 

@@ -93,6 +93,11 @@ class Storage:
         with self._database.read() as session:
             return usage.owner_counts(session=session, owner=checked_owner(owner))
 
+    def all_counts(self) -> dict[str, OwnerCounts]:
+        """Return what `owner_counts` returns for all owners of any data, in alphabetical order."""
+        with self._database.read() as session:
+            return usage.all_counts(session=session)
+
     def deletion_token(self, *, owner: str = LOCAL) -> str:
         """Return a token that changes when all data of the owner is deleted.
 

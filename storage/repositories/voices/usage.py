@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import delete, func, select, union, update
+from sqlalchemy import ColumnElement, CompoundSelect, ScalarSelect, Select, delete, func, literal, select, union, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -86,44 +87,85 @@ def voice_uses(*, session: Session, owner: str) -> dict[str, VoiceUse]:
 
 def storage_use(*, session: Session, owner: str) -> StorageUse:
     """Return the bytes of an owner's data without the trash, without reading clips or sound."""
-    own = select(VoiceRow.id).where(VoiceRow.owner == owner, VoiceRow.trashed.is_(None))
-    clips = select(func.sum(func.length(ReferenceRow.clip))).where(ReferenceRow.voice_id.in_(own))
-    codes = select(func.sum(func.length(CodesRow.codes))).where(CodesRow.voice_id.in_(own))
-    pictures = select(func.sum(func.length(PortraitRow.picture))).where(PortraitRow.voice_id.in_(own))
-    consents = select(VoiceConsentRow.id).where(VoiceConsentRow.owner == owner)
-    recordings = select(func.sum(func.length(ConsentRecordingRow.recording))).where(
-        ConsentRecordingRow.consent_id.in_(consents)
-    )
-    of_clips = select(ReferenceRow.object).where(ReferenceRow.voice_id.in_(own))
-    of_recordings = select(ConsentRecordingRow.object).where(ConsentRecordingRow.consent_id.in_(consents))
-    objects = select(func.sum(StoredObjectRow.size)).where(
-        StoredObjectRow.name.in_(of_clips) | StoredObjectRow.name.in_(of_recordings)
-    )
-    sounds = select(func.sum(TakeRow.size)).where(TakeRow.owner == owner)
-    of_voices = sum(session.scalar(query) or 0 for query in (clips, codes, pictures, recordings, objects))
-    return StorageUse(of_voices, session.scalar(sounds) or 0)
+    found = session.execute(select(*_bytes(literal(owner)))).one()
+    return _storage_use(found)
 
 
 def owners(*, session: Session) -> list[str]:
     """Return all owners of any data, in alphabetical order; the shared voices have none."""
-    owned = [table.c.owner for table in Base.metadata.sorted_tables if "owner" in table.c]
-    return sorted(owner for owner in session.scalars(union(*map(select, owned))) if owner != SHARED)
+    return sorted(owner for owner in session.scalars(_owners()) if owner != SHARED)
 
 
 def owner_counts(*, session: Session, owner: str) -> OwnerCounts:
     """Return counts of an owner's data, without the trash."""
-    own = TakeRow.owner == owner
-    takes = select(func.count()).select_from(CardTakeRow).join(TakeRow, TakeRow.id == CardTakeRow.take_id)
+    found = session.execute(select(*_counts(literal(owner)), *_bytes(literal(owner)))).one()
+    return _owner_counts(found)
+
+
+def all_counts(*, session: Session) -> dict[str, OwnerCounts]:
+    """Return the counts of all owners of any data, in alphabetical order."""
+    all_owners = _owners().subquery()
+    owner = all_owners.c.owner
+    found = session.execute(select(owner, *_counts(owner), *_bytes(owner)).where(owner != SHARED))
+    return {each: _owner_counts(numbers) for each, *numbers in sorted(map(tuple, found))}
+
+
+def _owners() -> CompoundSelect[str]:
+    return union(*(select(table.c.owner) for table in Base.metadata.sorted_tables if "owner" in table.c))
+
+
+def _counts(owner: ColumnElement[str]) -> list[ScalarSelect[int]]:
+    """Return the queries of an owner's counts, in the order of `OwnerCounts`; they are correlated with its column."""
+    of_cards = select(func.count()).select_from(CardTakeRow).join(TakeRow, TakeRow.id == CardTakeRow.take_id)
     queries = (
         select(func.count()).where(VoiceRow.owner == owner, VoiceRow.trashed.is_(None)),
-        select(func.count()).where(own, TakeRow.listed),
-        select(func.count()).where(own, TakeRow.listed, TakeRow.starred),
+        select(func.count()).where(TakeRow.owner == owner, TakeRow.listed),
+        select(func.count()).where(TakeRow.owner == owner, TakeRow.listed, TakeRow.starred),
         select(func.count()).where(ScriptRow.owner == owner),
-        takes.where(own),
+        of_cards.where(TakeRow.owner == owner),
     )
-    voices, history, starred, scripts, of_scripts = (session.scalar(query) or 0 for query in queries)
-    storage = storage_use(session=session, owner=owner)
-    return OwnerCounts(voices, history, starred, scripts, of_scripts, storage)
+    return [query.scalar_subquery() for query in queries]
+
+
+def _bytes(owner: ColumnElement[str]) -> list[ScalarSelect[int]]:
+    """Return the queries of the bytes of an owner's takes, then of all that makes up their voices.
+
+    They are not grouped by owner: a group is sorted with the clips that a total is taken of.
+    """
+    own = (VoiceRow.owner == owner, VoiceRow.trashed.is_(None))
+
+    def of_voices(bytes_of_each: ColumnElement[int], row: type[ReferenceRow | CodesRow | PortraitRow]) -> Select[int]:
+        return select(func.sum(bytes_of_each)).select_from(VoiceRow).join(row, row.voice_id == VoiceRow.id).where(*own)
+
+    of_consents = (
+        select(func.sum(func.length(ConsentRecordingRow.recording)))
+        .select_from(VoiceConsentRow)
+        .join(ConsentRecordingRow, ConsentRecordingRow.consent_id == VoiceConsentRow.id)
+        .where(VoiceConsentRow.owner == owner)
+    )
+    stored = func.sum(StoredObjectRow.size)
+    queries = (
+        select(func.sum(TakeRow.size)).where(TakeRow.owner == owner),
+        of_voices(func.length(ReferenceRow.clip), ReferenceRow),
+        of_voices(func.length(CodesRow.codes), CodesRow),
+        of_voices(func.length(PortraitRow.picture), PortraitRow),
+        of_voices(StoredObjectRow.size, ReferenceRow).join(
+            StoredObjectRow, StoredObjectRow.name == ReferenceRow.object
+        ),
+        of_consents,
+        of_consents.with_only_columns(stored).join(StoredObjectRow, StoredObjectRow.name == ConsentRecordingRow.object),
+    )
+    return [query.scalar_subquery() for query in queries]
+
+
+def _storage_use(numbers: Sequence[int | None]) -> StorageUse:
+    takes, *voices = (number or 0 for number in numbers)
+    return StorageUse(sum(voices), takes)
+
+
+def _owner_counts(numbers: Sequence[int | None]) -> OwnerCounts:
+    voices, history, starred, scripts, takes, *sizes = numbers
+    return OwnerCounts(voices or 0, history or 0, starred or 0, scripts or 0, takes or 0, _storage_use(sizes))
 
 
 def remove_uses(*, session: Session, owner: str) -> None:

@@ -1,21 +1,27 @@
 """Isolation of owners: after any sequence of operations each owner sees exactly their own content."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, rule, run_state_machine_as_test
+from sqlalchemy import Engine, event
 
+from engine.codes import codes_to_bytes
 from engine.errors import InvalidInput
 from storage.database import Database
 from storage.errors import ScriptNotFound, TakeNotFound
 from storage.repositories.takes import TakeRecord
+from storage.repositories.voices.shared_voices import SampleVoice
+from storage.repositories.voices.usage import StorageUse
 from storage.storage import Storage
 from tests.storage.conftest import empty_tables
+from tests.storage.making import voice
 from tests.storage.speaking import FLAC, card, spoken
 
+PICTURE = b"RIFF....WEBP"
 OWNERS = ("ann", "bob", "Ann")
 owners = st.sampled_from(OWNERS)
 texts = st.sampled_from(["One.", "שלום.", "🎉 Two?", "Naïve three!"])
@@ -200,3 +206,41 @@ class OwnerIsolation(RuleBasedStateMachine):
 def test_owners_see_exactly_their_own_content(sqlite_database: Database) -> None:
     OwnerIsolation.database = sqlite_database
     run_state_machine_as_test(OwnerIsolation, settings=settings(deadline=None, max_examples=8, stateful_step_count=25))
+
+
+def test_counts_of_all_owners_are_read_at_once(url: str) -> None:
+    owners = sorted(f"owner {number}" for number in range(7))
+    queries: list[str] = []
+    with Storage.open(url) as storage:
+        storage.voices.share([SampleVoice(voice("Sample"), "I am one.")])
+        for number, owner in enumerate(owners):
+            for copy in range(number % 3):
+                saved = storage.voices.add(voice(f"Voice {copy}"), owner=owner)
+                storage.portraits.put(saved.id, PICTURE, owner=owner)
+            storage.voices.trash(storage.voices.add(voice("Trash"), owner=owner).id, owner=owner)
+            if number % 2:
+                storage.consents.add("Ada", "en", b"I agree.", owner=owner)
+                take = storage.history.add(spoken(), owner=owner)
+                assert take
+                storage.history.star(take.id, owner=owner)
+            script = storage.scripts.create("Play", [card("One.")], owner=owner)
+            storage.scripts.attach(storage.scripts.cards(script.id, owner=owner)[0].id, spoken("One."), owner=owner)
+
+        def note(*given: Any) -> None:
+            queries.append(given[2])
+
+        event.listen(Engine, "before_cursor_execute", note)
+        try:
+            found = storage.all_counts()
+        finally:
+            event.remove(Engine, "before_cursor_execute", note)
+        queries = [query for query in queries if not query.startswith("BEGIN")]
+        assert len(queries) == 1
+        assert list(found) == owners
+        assert found == {owner: storage.owner_counts(owner=owner) for owner in owners}
+    counts = found["owner 5"]
+    assert (counts.voices, counts.history, counts.starred, counts.scripts, counts.takes) == (2, 2, 1, 1, 1)
+    references = voice().references
+    each = sum(len(one.clip) + len(codes_to_bytes(one.codes)) for one in references) + len(PICTURE)
+    assert counts.storage == StorageUse(2 * each + len(b"I agree."), 2 * len(FLAC))
+    assert found["owner 0"].storage == StorageUse(0, len(FLAC))
