@@ -34,6 +34,8 @@ class History:
             return None
         with self._database.storing([take.audio]) as (sound,), self._database.write() as session:
             owner_deletions.refuse_deleted(session=session, owner=owner, before=deletion_token)
+            if not owner_settings.load(session=session, owner=owner).history:  # switched off meanwhile
+                return None
             made = takes.create(session=session, take=take, owner=owner, now=self._clock(), listed=True, sound=sound)
             return takes.record(session=session, take_id=made, owner=owner)
 

@@ -145,6 +145,8 @@ class VoiceLibrary:
         Raises NameTaken, InvalidName, InvalidInput.
         """
         with self._database.replace() as session:
+            if name is not None:  # `free_name` may just have found it
+                owner_deletions.lock(session=session, owner=checked_owner(owner))
             return voices.update(
                 session=session,
                 voice_id=voice_id,

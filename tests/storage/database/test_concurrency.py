@@ -3,9 +3,9 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
@@ -21,6 +21,7 @@ from storage import Storage, VoiceLibrary
 from storage.database import Database
 from storage.errors import DatabaseUnavailable, NameTaken, OwnerDeleted, VoiceNotFound
 from storage.models import FavouriteRow, FavouriteSpeakerRow
+from storage.object_store import StoredSound
 from storage.pronunciations import Pronunciation
 from storage.repositories import owner_deletions, takes, trash
 from storage.repositories.voices import voices
@@ -170,6 +171,42 @@ def test_concurrent_calls_find_different_free_names(
         monkeypatch.setattr(trash, "free_name", before_another_call)
         made = [call(chosen[0]), others[0].result()]
     assert {record.name for record in made} == ({"Ada 2", "Ada 3"} if method == "duplicate" else {"Ada", "Ada 2"})
+
+
+@pytest.mark.parametrize("method", ["duplicate", "restore"])
+def test_voice_renamed_to_the_name_that_a_copy_has_found(
+    postgresql: str, postgresql_database: Database, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    library, free_name = VoiceLibrary(postgresql_database), trash.free_name
+    first, other = library.add(voice()).id, library.add(voice("Ben")).id
+    if method == "restore":
+        library.trash(first)
+        library.add(voice())
+    with ThreadPoolExecutor(1) as pool:
+        renames: list[Future[VoiceRecord]] = []
+
+        def before_the_rename(**given: Any) -> str:
+            name = free_name(**given)
+            renames.append(pool.submit(library.rename, other, name))
+            lock_awaited(postgresql, renames[0])
+            return name
+
+        monkeypatch.setattr(trash, "free_name", before_the_rename)
+        assert getattr(library, method)(first).name == "Ada 2"
+        with pytest.raises(NameTaken):
+            renames[0].result()
+
+
+def test_history_switched_off_while_a_take_is_stored(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, storing = Storage(database), database.storing
+
+    def after_the_switch(sounds: Sequence[bytes]) -> AbstractContextManager[list[StoredSound]]:
+        storage.history.change_settings(history=False)
+        return storing(sounds)
+
+    monkeypatch.setattr(database, "storing", after_the_switch)
+    assert storage.history.add(spoken()) is None
+    assert storage.history.page().total == 0
 
 
 def test_take_stored_while_all_data_is_deleted(postgresql: str, postgresql_database: Database) -> None:
