@@ -5,11 +5,12 @@ The text is that of the final version: tracked insertions are read, deletions ar
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
+from typing import IO, Any
+from zipfile import BadZipFile, ZipFile
 
 import docx
 from docx.document import Document
@@ -29,11 +30,15 @@ _PARAGRAPH, _RUN, _TABLE, _ROW, _CELL, _TEXT, _CONTROL = map(
 _FORMULA, _FORMULA_RUN, _FORMULA_TEXT = map(qn, ("m:oMath", "m:r", "m:t"))
 _OPERAND = f".//{qn('m:e')}"  # of a fraction, a root, a power and the like
 _SIGNS = {qn("w:tab"): " ", qn("w:ptab"): " ", qn("w:br"): " ", qn("w:cr"): " ", qn("w:noBreakHyphen"): "-"}
-_ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"  # of pictures
+_COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_ALTERNATIVES = f"{_COMPATIBILITY}AlternateContent"  # of pictures
 _PROPERTIES, _RUBY_READING = qn("w:pPr"), qn("w:rt")
 _LEFT_OUT = {_PROPERTIES, _RUBY_READING, _ALTERNATIVES}.union(
     map(qn, ("w:del", "w:moveFrom", "w:drawing", "w:pict", "w:object"))
 )
+_BOX = qn("w:txbxContent")  # the text of a text box
+_NO_BOXES = {_PROPERTIES, _RUBY_READING, f"{_COMPATIBILITY}Fallback", qn("w:del"), qn("w:moveFrom")}
+_STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")  # namespaces of ISO/IEC 29500 Strict
 _PLACEHOLDER = f"{qn('w:sdtPr')}/{qn('w:showingPlcHdr')}"
 _HIDDEN, _POSITION = f"{qn('w:rPr')}/{qn('w:vanish')}", f"{qn('w:rPr')}/{qn('w:vertAlign')}"
 _STYLE = f"{_PROPERTIES}/{qn('w:pStyle')}"
@@ -45,7 +50,7 @@ def read_docx(path: Path) -> BookText:
     """Read a Word document. Raises Unreadable."""
     Archive(path).check_sizes()
     try:
-        document = docx.Document(str(path))
+        document = docx.Document(_transitional(path))
         book, numbers = BookText(*_metadata(document)), WordNumbers(_numbering(document), document.styles.element)
         styles = {each.get(qn("w:styleId")): value_of(each, qn("w:name")) or "" for each in document.styles.element}
         begun = ""  # of a paragraph whose end is deleted
@@ -60,10 +65,27 @@ def read_docx(path: Path) -> BookText:
                 if not _CONTENTS.fullmatch(name):
                     text = numbers.numbered(text, part)
                     book.add(text, text if _CHAPTER.fullmatch(name) else None)
+            for text in _box_texts(part):
+                book.add(text)
         book.add(begun)
     except (OpcError, LxmlError, BadZipFile, KeyError, ValueError, AttributeError, OSError) as error:
         raise Unreadable("books.damaged") from error
     return book
+
+
+def _transitional(path: Path) -> str | IO[bytes]:
+    """Return a document, if it is in the strict form of the format, in the usual form, which has other namespaces."""
+    with ZipFile(path) as strict:
+        if not _STRICT.search(strict.read("_rels/.rels")):
+            return str(path)
+        usual = io.BytesIO()
+        with ZipFile(usual, "w") as written:
+            for name in strict.namelist():
+                data = strict.read(name)
+                is_xml = name.endswith((".xml", ".rels"))
+                usual_form = rb"http://schemas.openxmlformats.org/\1/2006/\2"
+                written.writestr(name, _STRICT.sub(usual_form, data) if is_xml else data)
+    return usual
 
 
 def _metadata(document: Document) -> tuple[str, str]:
@@ -100,6 +122,17 @@ def _is_generated(control: Any) -> bool:
     gallery = control.find(_GALLERY)
     is_contents = gallery is not None and gallery.get(qn("w:val")) == "Table of Contents"
     return is_contents or control.find(_PLACEHOLDER) is not None
+
+
+def _box_texts(element: Any) -> Iterator[str]:
+    """Yield the paragraphs and rows of the text boxes that are anchored in a paragraph or in one of its parts."""
+    for child in element:
+        if child.tag == _BOX:
+            for part in _nearest(child, (_PARAGRAPH, _TABLE)):
+                yield from _rows(part) if part.tag == _TABLE else (_text(part),)
+                yield from _box_texts(part)
+        elif child.tag not in _NO_BOXES:
+            yield from _box_texts(child)
 
 
 def _text(paragraph: Any) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urldefrag
 from studio.books.book_text import Archive, BookText, Unreadable
 from studio.books.html_blocks import read_blocks, text_of
 from studio.books.markup import parse_html, parse_xml
+from studio.books.styles import HiddenClasses, hidden_classes, links_to_sheets, own_sheets
 
 _HEADINGS = frozenset({"h1", "h2"})
 _NO_DOCUMENTS = ("image/", "audio/", "video/", "application/pdf")  # which a spine should not have
@@ -39,11 +40,24 @@ def read_epub(path: Path) -> BookText:
     if not _encrypted(archive).isdisjoint(places):
         raise Unreadable("books.encrypted")
     waiting: Titles = {}  # of documents without text, such as pictures
+    sheets: dict[str, str] = {}
     for place in places:
-        begun = titles.get(place) or waiting
-        waiting = {} if _read_document(archive.read(place), begun, book) else begun
+        begun, document = titles.get(place) or waiting, parse_html(archive.read(place))
+        hidden = hidden_classes([*_linked_sheets(archive, place, document, sheets), *own_sheets(document)])
+        waiting = {} if _read_document(document, begun, hidden, book) else begun
     book.cover = _cover(archive, package, root)
     return book
+
+
+def _linked_sheets(archive: Archive, place: str, document: Any, read: dict[str, str]) -> Iterator[str]:
+    """Yield the style sheets that a document at `place` links to. read: those that have been read, by place."""
+    for href in links_to_sheets(document):
+        sheet = _target(archive, place, href)
+        if sheet not in read:
+            read[sheet] = ""
+            with suppress(Unreadable):
+                read[sheet] = archive.read(sheet).decode("utf-8", "replace")
+        yield read[sheet]
 
 
 def _package_path(archive: Archive) -> str:
@@ -176,12 +190,12 @@ def _points(root: Any) -> Iterator[Entry]:
         yield 1 + sum(1 for _ in point.iterancestors("{*}navPoint")), source, _first(point, "text")
 
 
-def _read_document(data: bytes, titles: Titles, book: BookText) -> bool:
-    """Add the blocks of a document, and return whether there are any.
+def _read_document(document: Any, titles: Titles, hidden: HiddenClasses, book: BookText) -> bool:
+    """Add the blocks of a document, without those of hidden classes, and return whether there are any.
 
     Its titles in the contents begin chapters; without any, its headings do.
     """
-    blocks = read_blocks(parse_html(data))
+    blocks = read_blocks(document, hidden)
     known = {id for block in blocks for id in block.ids}
     starts: Titles = {}
     for id, title in titles.items():

@@ -10,6 +10,7 @@ from lxml import etree
 
 from studio.books.book_text import ENDS, raised
 from studio.books.list_numbers import ListNumbers
+from studio.books.styles import HIDDEN, HiddenClasses, is_hidden
 
 _BLOCKS = frozenset(
     "address article aside blockquote body caption center dd div dl dt figcaption figure footer form h1 h2 h3 h4 h5 h6"
@@ -32,7 +33,6 @@ _MARK = re.compile(
 _NOTE = re.compile(r"[\[(]?(?:\d{1,3}|[*†‡§]{1,3})[\])]?")
 _NOTE_IN_BRACKETS = re.compile(rf"(?=\[){_NOTE.pattern}")
 _MARK_PARTS = 20  # elements
-_HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _BREAK = "***"  # the text of a rule between two scenes
 _FIRST_IDEOGRAPH = "\u3400"
 _HEADINGS = frozenset("h1 h2 h3 h4 h5 h6".split())
@@ -46,9 +46,12 @@ class Block(NamedTuple):
     ids: list[str]
 
 
-def read_blocks(root: Any) -> list[Block]:
-    """Return the blocks of a document. It does not recurse, since documents may be nested arbitrarily deep."""
-    reader = _BlockReader()
+def read_blocks(root: Any, hidden: HiddenClasses = frozenset()) -> list[Block]:
+    """Return the blocks of a document. It does not recurse, since documents may be nested arbitrarily deep.
+
+    hidden: classes whose elements are not read.
+    """
+    reader = _BlockReader(hidden)
     for event, element in etree.iterwalk(root, events=("start", "end", "comment")):
         if event == "start":
             reader.start(element, _name(element))
@@ -63,7 +66,8 @@ def read_blocks(root: Any) -> list[Block]:
 class _BlockReader:
     """Collects the text of elements into blocks, as a walk starts and ends them."""
 
-    def __init__(self) -> None:
+    def __init__(self, hidden: HiddenClasses) -> None:
+        self._hidden = hidden
         self.blocks: list[Block] = []
         self._numbers = ListNumbers()
         self._tag = "body"  # of the block that is being read
@@ -73,7 +77,7 @@ class _BlockReader:
         self._skipped = 0  # elements around this place whose text is left out
 
     def start(self, element: Any, tag: str) -> None:
-        left_out = _is_left_out(element, tag)
+        left_out = self._leaves_out(element, tag)
         if tag in _BLOCKS and not self._skipped and not left_out:
             self.close(tag if tag not in ("div", "section", "body") else "p")
             if tag == "hr":
@@ -92,7 +96,7 @@ class _BlockReader:
         if not self._skipped and tag in _BLOCKS:
             self.close("p")
         self._numbers.end(tag)
-        self._skipped -= _is_left_out(element, tag)
+        self._skipped -= self._leaves_out(element, tag)
         self.add(element.tail)
 
     def add(self, text: str | None) -> None:
@@ -107,6 +111,9 @@ class _BlockReader:
             self._ids.clear()
         self._parts.clear()
         self._tag, self._line = following, 0
+
+    def _leaves_out(self, element: Any, tag: str) -> bool:
+        return _is_left_out(element, tag) or is_hidden(element, tag, self._hidden)
 
     def _break_line(self, element: Any) -> None:
         line = "".join(self._parts[self._line :]).strip()
@@ -148,7 +155,7 @@ def _name(element: Any) -> str:
 
 def _is_hidden(element: Any) -> bool:
     """Whether an element is hidden, or, without a label in its place, is not for speech."""
-    if element.get("hidden") is not None or _HIDDEN.search(element.get("style") or ""):
+    if element.get("hidden") is not None or HIDDEN.search(element.get("style") or ""):
         return True
     parent = element.getparent()
     return element.get("aria-hidden") == "true" and (parent is None or parent.get("aria-label") is None)

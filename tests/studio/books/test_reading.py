@@ -83,6 +83,34 @@ def test_page_numbers_marks_of_notes_and_hidden_text_of_an_epub_are_not_read(tmp
     ]
 
 
+@pytest.mark.parametrize(
+    ("style", "is_read"),
+    [
+        (".x { display: none }", False),
+        ("/* a { */ @charset 'utf-8'; p, SPAN.x,.y {\n color: red;\n VISIBILITY : hidden }", False),
+        ("i.x { display: none } .xx { display: none } #x, p .x { display: none }", True),
+        ("@media print { .x { display: none } } @media amzn-kf8 { .a { } .x { display: none } }", True),
+        (".x { display: none } body .x { display: inline }", True),
+        (".x { display: none", True),
+        (".x { display: none } /* .x { display: block }", False),
+    ],
+)
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_text_of_classes_that_style_sheets_hide_is_not_read(
+    tmp_path: Path, style: str, is_read: bool, is_linked: bool
+) -> None:
+    link = '<link rel="stylesheet" href="../css/a%20b.css"/><link rel="stylesheet" href="missing.css"/>'
+    head = link if is_linked else f"<style>{style}</style>"
+    page = f'{head}<p>One <span class="y x">two</span> three.</p>'
+    text = "One two three." if is_read else "One three."
+    assert texts(read(tmp_path, epub([page] * 2, **{"css/a b.css": style}))) == [(text, None)] * 2
+
+
+@pytest.mark.parametrize("sheet", ["/*" * 500_000, ".x{" * 300_000, "." * 1_000_000, ".x{display:none}" * 60_000])
+def test_style_sheets_are_read_in_linear_time(tmp_path: Path, sheet: str) -> None:
+    assert len(texts(read(tmp_path, epub([f"<p>One.</p><style>{sheet}</style>"])))) == 1
+
+
 def test_notes_that_readers_show_on_demand_are_not_read(tmp_path: Path) -> None:
     page = """<p>So quiet.<a epub:type="noteref" href="#n1">1</a></p><aside epub:type="footnote" id="n1"><p>Not this.
       </p></aside><aside role="doc-footnote">Nor.</aside><aside>A box.</aside><p>Still.</p>"""
@@ -369,6 +397,17 @@ DELETED_END = "<w:pPr><w:rPr><w:del/></w:rPr></w:pPr>"
 NOT_HIDDEN, SUPERSCRIPT = '<w:vanish w:val="0"/>', '<w:vertAlign w:val="superscript"/>'
 CONTENTS = '<w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj>'
 YES, NO = f"<w:p>{run('Yes')}</w:p>", f"<w:p>{run('No')}</w:p>"
+IN = f"<w:p>{run('In')}"
+OLD_BOX = (
+    '<w:r><w:pict><v:textbox xmlns:v="urn:schemas-microsoft-com:vml"><w:txbxContent>{0}</w:txbxContent></v:textbox>'
+    "</w:pict></w:r>"
+)
+BOX = (
+    '<w:r><mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"><mc:Choice'
+    ' Requires="wps"><w:drawing><wps:txbx xmlns:wps="http://schemas.microsoft.com/office/word/2010/wordprocessingShape">'
+    "<w:txbxContent>{0}</w:txbxContent></wps:txbx></w:drawing></mc:Choice>"
+    f"<mc:Fallback>{OLD_BOX}</mc:Fallback></mc:AlternateContent></w:r>"
+)
 
 
 @pytest.mark.parametrize(
@@ -394,12 +433,34 @@ YES, NO = f"<w:p>{run('Yes')}</w:p>", f"<w:p>{run('No')}</w:p>"
         (f"<w:p>{run('Shown ')}{run('and not ', '<w:vanish/>')}{run('text.', NOT_HIDDEN)}</w:p>", ["Shown text."]),
         (f"<w:p>{run('Let ')}{FORMULA.format('x')}{run(' be.')}</w:p>", ["Let x be."]),
         (f"<w:p>{run('Let it be')}{FORMULA.format(POWER)}{run('.')}</w:p>", ["Let it be."]),
+        (f"<w:p>{run('It is ')}{BOX.format(YES + NO)}{run('cold.')}</w:p>{NO}", ["It is cold.", "Yes", "No", "No"]),
+        (f"<w:p>{OLD_BOX.format(f'<w:tbl>{row(YES, NO)}</w:tbl>')}</w:p>", ["Yes, No"]),
+        (f"<w:p>{BOX.format(IN + BOX.format(YES) + '</w:p>')}</w:p>", ["In", "Yes"]),
+        (f"<w:p>{run('Not')}<w:del>{BOX.format(YES)}</w:del></w:p>", ["Not"]),
         (f"<w:p>{run('10')}{run('2', SUPERSCRIPT)}{run(', the 1')}{run('st', SUPERSCRIPT)}</w:p>", ["10², the 1st"]),
     ],
 )  # fmt: skip
 def test_word_text_is_that_of_the_final_version(tmp_path: Path, xml: str, read_as: list[str]) -> None:
     book = read(tmp_path, word([], xml=xml))
     assert [text for text, _ in texts(book)] == ["left, right", *read_as]
+
+
+def test_word_document_in_the_strict_form_of_the_format(tmp_path: Path) -> None:
+    usual = word(
+        [("Heading 1", "One"), ("Normal", "It is cold.")], xml=f"<w:p>{run('10')}{run('2', SUPERSCRIPT)}</w:p>"
+    )
+    strict = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(usual)) as read_from, zipfile.ZipFile(strict, "w") as written:
+        for name in read_from.namelist():
+            data = read_from.read(name)
+            for part in ("officeDocument", "wordprocessingml", "drawingml"):
+                data = data.replace(
+                    f"schemas.openxmlformats.org/{part}/2006".encode(), f"purl.oclc.org/ooxml/{part}".encode()
+                )
+            written.writestr(name, data)
+    books = [read(tmp_path, data) for data in (usual, strict.getvalue())]
+    assert texts(books[0]) == texts(books[1])
+    assert (books[1].title, texts(books[1])[0]) == ("A Document", ("One", "One"))
 
 
 def test_pdf_paragraphs_span_pages_without_headers_and_numbers(tmp_path: Path) -> None:
