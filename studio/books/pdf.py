@@ -95,14 +95,18 @@ def _without_heads(pages: Sequence[list[str]], chapters: Mapping[int, Sequence[s
             return True
         count = edges[_key(line)]
         is_head = count > inside[_key(line)] and (count >= often or _is_repeated(line, at, pages))
-        return is_head and not any(_is_title(lines, title) for title in titles)
+        return is_head and not any(_is_title(lines, title) and not is_below(lines, title) for title in titles)
+
+    def is_below(lines: Sequence[str], title: str) -> bool:
+        """Whether a title is also soon after the first of these lines, which is a running head then."""
+        return any(_is_title(lines[below : below + _TITLE_LINES], title) for below in range(1, len(lines)))
 
     kept = []
     for at, lines in enumerate(pages):
         start, end = 0, len(lines)
-        while start < end and is_left_out(at, lines[start : start + _TITLE_LINES]):
+        while start < end and is_left_out(at, lines[start : min(start + 2 * _TITLE_LINES, end)]):
             start += 1
-        while start < end and is_left_out(at, lines[end - 1 : end - 1 + _TITLE_LINES]):
+        while start < end and is_left_out(at, lines[end - 1 : end]):
             end -= 1
         kept.append(lines[start:end])
     return kept
@@ -198,7 +202,7 @@ def _begun(page: list[str], titles: list[str], width: int) -> dict[int, str]:
 def _is_title(lines: Sequence[str], title: str) -> bool:
     """Whether the first line, or the first lines together, are a title, but for its number, its marks and its case."""
     wanted = _letters(title)
-    return any(_letters("".join(lines[:count])) == wanted for count in range(1, len(lines) + 1))
+    return any(_letters("".join(lines[:count])) == wanted for count in range(1, _TITLE_LINES + 1))
 
 
 def _letters(text: str) -> str:

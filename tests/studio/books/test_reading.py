@@ -552,6 +552,15 @@ def test_pdf_running_heads_of_chapters_are_left_out(tmp_path: Path, head: str) -
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("above", [[], ["CHAPTER"]])
+def test_pdf_running_head_above_its_chapters_title_is_left_out(tmp_path: Path, above: list[str]) -> None:
+    pages = [["The Rain", f"Page {name} has this line, which goes on over", f"it, number {name}."] for name in WORDS]
+    pages[0] = ["The Rain", *above, "The Rain", *pages[0][1:]]
+    book = read(tmp_path, pdf(pages, {"The Rain": 0}))
+    assert [text for text, _ in texts(book)] == [*above, "The Rain", *(" ".join(page[-2:]) for page in pages)]
+    assert texts(book)[0][1] == "The Rain"
+
+
 def test_pdf_names_of_speakers_at_edges_are_kept(tmp_path: Path) -> None:
     pages = [[f"Word {name}.", "HAMLET", f"Line {name}.", "HAMLET", f"More {name}."] for name in WORDS]
     for at in range(3, 8):
