@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import logging
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -27,6 +28,8 @@ from storage.sqlite.connection import LOG_FILES, SIDE_FILES
 log = logging.getLogger(__name__)
 
 PREFIX, SUFFIX = "library-", ".sqlite"
+LONGEST_TURN = 600.0  # seconds that another process is waited for; a large library is copied to a bucket in minutes
+_RETRY = 0.1  # seconds
 PROBE = "writable"  # name of a file that is written to find out whether the folder can be written
 
 
@@ -102,7 +105,9 @@ class LibrarySnapshots:
                 copy = local / "copy"
                 back_up(self._database, copy)
                 # A bucket has no atomic rename; a snapshot that is not whole is skipped by `restore`.
-                self._last = self._folder / f"{PREFIX}{time.time_ns():020d}{SUFFIX}"
+                # Later than the others, even if the clock was set back.
+                number = max([time.time_ns(), *(1 + _number(path) for path in before)])
+                self._last = self._folder / f"{PREFIX}{number:020d}{SUFFIX}"
                 durable_files.copy(copy, self._last)
             for path in before:
                 path.unlink(missing_ok=True)
@@ -117,13 +122,25 @@ class LibrarySnapshots:
         """Wait for other processes that restore or save snapshots of this library, and exclude them in the block."""
         folder = os.open(self._database.parent, os.O_RDONLY)
         try:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(folder, fcntl.LOCK_EX)
+            self._lock(folder)
             yield
         finally:
             with contextlib.suppress(OSError):  # not only by closing: a process that was forked meanwhile has it open
                 fcntl.flock(folder, fcntl.LOCK_UN)
             os.close(folder)
+
+    def _lock(self, folder: int) -> None:
+        until = time.monotonic() + LONGEST_TURN
+        while True:
+            try:
+                return fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if time.monotonic() >= until:
+                    detail = f"{self._folder}: Another process saves or restores a snapshot for too long."
+                    raise DatabaseUnavailable("database.busy", detail=detail) from error
+            except OSError:  # a file system without locks
+                return None
+            time.sleep(_RETRY)
 
     @contextlib.contextmanager
     def _scratch(self) -> Iterator[Path]:
@@ -140,7 +157,7 @@ class LibrarySnapshots:
 
     def _found(self) -> list[Path]:
         with contextlib.suppress(FileNotFoundError):
-            return sorted(self._folder.glob(f"{PREFIX}*{SUFFIX}"))
+            return sorted(self._folder.glob(f"{PREFIX}*{SUFFIX}"), key=lambda path: (_number(path), path.name))
         return []
 
     def _of_another_library(self, found: list[Path]) -> bool:
@@ -180,6 +197,12 @@ class LibrarySnapshots:
         durable_files.sync_folder(self._database.parent)
         log.info("The library was restored from %s.", snapshot)
         return True
+
+
+def _number(snapshot: Path) -> int:
+    """Return the number in a snapshot's name, by which the latest is known; -1 for a name without one."""
+    digits = snapshot.name.removeprefix(PREFIX).removesuffix(SUFFIX)
+    return int(digits) if re.fullmatch("[0-9]{1,40}", digits) else -1
 
 
 def _secrets(database: Path, *, opened: bool = False) -> frozenset[tuple[str, bytes]]:

@@ -4,12 +4,14 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
 from storage import Storage, durable_files
 from storage.errors import DatabaseUnavailable
+from storage.sqlite import snapshots as snapshots_module
 from storage.sqlite.connection import LOG_FILES, PAGE_SIZE
 from storage.sqlite.snapshots import LibrarySnapshots
 from tests.storage.making import voice
@@ -58,6 +60,49 @@ def test_snapshot_is_on_the_disk_before_the_last_one_is_deleted(
         assert snapshots.save()
     (new,) = bucket.iterdir()
     assert synced == [[last.name, f"{new.name}.new"], [last.name, new.name]]
+
+
+@pytest.mark.parametrize("later", [0, -(10**18)])
+def test_snapshot_at_the_same_or_an_earlier_time_is_the_latest(
+    tmp_path: Path, bucket: Path, monkeypatch: pytest.MonkeyPatch, later: int
+) -> None:
+    """The clock is set back, and the process ends before it deletes the last snapshot."""
+    times = iter([1_800_000_000 * 10**9 + each for each in (0, later, later)])
+    monkeypatch.setattr(time, "time_ns", lambda: next(times))
+    path, new = tmp_path / "voices.db", tmp_path / "new.db"
+    with Storage.open(path) as storage:
+        snapshots = LibrarySnapshots(path, bucket)
+        assert snapshots.save()
+        for name in ("Ada", "Bea"):
+            (before,) = bucket.iterdir()
+            left = before.read_bytes()
+            storage.voices.add(voice(name))
+            assert snapshots.save()
+            (kept,) = bucket.iterdir()
+            assert kept != before
+        before.write_bytes(left)
+    assert LibrarySnapshots(new, bucket).restore()
+    with Storage.open(new) as storage:
+        assert [saved.name for saved in storage.voices.list()] == ["Ada", "Bea"]
+
+
+def test_turn_of_another_process_is_not_awaited_for_ever(
+    tmp_path: Path, bucket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may hang while it copies to a folder in a network."""
+    monkeypatch.setattr(snapshots_module, "LONGEST_TURN", 0.0)
+    other = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with Storage.open(tmp_path / "voices.db"):
+            saved = LibrarySnapshots(tmp_path / "voices.db", bucket)
+            for call in (saved.check, saved.save):
+                with pytest.raises(DatabaseUnavailable, match="another program"):
+                    call()
+            fcntl.flock(other, fcntl.LOCK_UN)
+            assert saved.save()
+    finally:
+        os.close(other)
 
 
 def test_empty_file_is_no_library(tmp_path: Path, bucket: Path) -> None:
@@ -209,7 +254,7 @@ def test_forked_process_does_not_keep_the_turn(tmp_path: Path, bucket: Path, mon
 
     def lock_and_fork(folder: int, operation: int) -> None:
         flock(folder, operation)
-        if operation == fcntl.LOCK_EX:
+        if operation & fcntl.LOCK_EX:
             inherited.append(os.dup(folder))
 
     with Storage.open(tmp_path / "voices.db"), monkeypatch.context() as forking:
