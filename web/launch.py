@@ -14,6 +14,7 @@ from starlette.middleware import Middleware
 from web import gradio_internals
 from web.binding import LOOPBACK, checked_address
 from web.http.alive import AliveEndpoint
+from web.http.answers import CompressedAnswers
 from web.http.calls import CallValidator
 from web.http.gate import GatePolicy, gate_lifespan
 from web.http.headers import PagePolicyMiddleware, ResponseHeaders
@@ -105,11 +106,12 @@ def launch(
                 "routes": with_stripped_paths([*modules.routes(), *alive.routes(), *routes], root_path),
                 "lifespan": _lifespan(demo, policy, version, login, api),
                 "middleware": [
+                    Middleware(CompressedAnswers),
                     Middleware(
                         PagePolicyMiddleware,
                         headers=ResponseHeaders(framed=policy.framed),
                         head=partial(modules.head, page=version),
-                    )
+                    ),
                 ],
             },
             max_threads=budgets.TAKES + EVENT_THREADS,

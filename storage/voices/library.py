@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
 
+from sqlalchemy.orm import Session
+
 from engine.errors import InvalidCodes, InvalidName, UnusableReference
 from engine.voice import Consent, Voice, check_field, clean_name
 from storage.database import Database
@@ -178,7 +180,16 @@ class VoiceLibrary:
     def trashed(self, *, owner: str = LOCAL) -> VoiceRecords:
         """Return the owner's voices in the trash, newest first."""
         with self._database.read() as session:
-            return trash.records(session=session, owner=checked_owner(owner), since=self._clock() - TRASH_RETENTION)
+            return self._trashed(session, owner)
+
+    def list_with_trash(self, *, owner: str = LOCAL) -> tuple[VoiceRecords, VoiceRecords]:
+        """Return what `list` and `trashed` return, as of one moment: each voice is in one of them."""
+        with self._database.read() as session:
+            found = voices.records(session=session, owner=checked_owner(owner))
+            return found, self._trashed(session, owner)
+
+    def _trashed(self, session: Session, owner: str) -> VoiceRecords:
+        return trash.records(session=session, owner=checked_owner(owner), since=self._clock() - TRASH_RETENTION)
 
     def restore(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
         """Restore a voice from the trash. A number is appended to its name if that has been taken."""

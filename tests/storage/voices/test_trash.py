@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,9 @@ from engine.voice import MAX_NAME, Voice
 from storage import Storage, VoiceLibrary
 from storage.database import Database
 from storage.errors import NameTaken, VoiceNotFound, VoiceProtected
+from storage.repositories.voices import voices
 from storage.repositories.voices.shared_voices import SampleVoice
+from storage.repositories.voices.voices import VoiceRecord
 from storage.voices.library import TRASH_RETENTION
 from tests.storage.making import count_rows, not_reencoded, open_voices, recoded, voice
 from tests.storage.speaking import Clock
@@ -73,6 +76,21 @@ def test_trashed_voice_is_not_found(library: VoiceLibrary, storage: Storage) -> 
     assert storage.storage_use().voices == 0
     (trashed,) = library.trashed()
     assert replace(trashed, trashed=None) == record
+
+
+def test_list_and_trash_are_of_one_moment(library: VoiceLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved, find = library.add(voice()), voices.records
+    library.trash(saved.id)
+
+    def before_it_is_restored(**which: Any) -> list[VoiceRecord]:
+        found = find(**which)
+        monkeypatch.undo()
+        library.restore(saved.id)
+        return found
+
+    monkeypatch.setattr(voices, "records", before_it_is_restored)
+    assert [len(each) for each in library.list_with_trash()] == [0, 1]
+    assert library.list_with_trash() == (library.list(), library.trashed())
 
 
 def test_restored_voice_gets_a_free_name(library: VoiceLibrary) -> None:

@@ -30,7 +30,7 @@ def library_view(context: WebContext, owner: Owner, texts: Texts) -> dict[str, A
     at = answer_time()
     storage = context.storage
     used, uses = storage.storage_use(owner=owner.key), storage.uses.all(owner=owner.key)
-    voices = storage.voices.list(owner=owner.key)
+    voices, deleted = storage.voices.list_with_trash(owner=owner.key)
     pictures = storage.portraits.all(owner=owner.key)
     own = any(not voice.shared for voice in voices)
     return {
@@ -41,16 +41,16 @@ def library_view(context: WebContext, owner: Owner, texts: Texts) -> dict[str, A
         ],
         "bytes": {"voices": used.voices, "takes": used.takes},
         "all": context.links.sign(owner, "voices", "all") if own else "",
-        "aside": _deleted_voices(context, owner),
+        "aside": _deleted_voices(deleted),
     }
 
 
-def _deleted_voices(context: WebContext, owner: Owner) -> list[dict[str, Any]]:
+def _deleted_voices(deleted: list[VoiceRecord]) -> list[dict[str, Any]]:
     """Return the voices in the trash. left: seconds until permanent deletion."""
     until = datetime.now(UTC) - TRASH_RETENTION
     return [
         {"id": each.id, "name": each.name, "left": (each.trashed - until).total_seconds()}
-        for each in context.storage.voices.trashed(owner=owner.key)
+        for each in deleted
         if each.trashed
     ]
 
