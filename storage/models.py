@@ -286,8 +286,6 @@ class CardRow(Base):
     locked: Mapped[bool]
     status: Mapped[str] = mapped_column(String(10))
     failure: Mapped[str | None] = mapped_column(Text)  # for the author: `UserMessage.to_json`
-    seed: Mapped[int | None]  # not used
-    settings: Mapped[str] = mapped_column(Text, default="{}")  # not used
 
 
 class ScriptRunRow(Base):

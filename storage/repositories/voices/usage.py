@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, CompoundSelect, ScalarSelect, Select, delete, func, literal, select, union, update
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    ScalarSelect,
+    Select,
+    SQLColumnExpression,
+    delete,
+    func,
+    literal,
+    select,
+    union,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -134,7 +146,9 @@ def _bytes(owner: ColumnElement[str]) -> list[ScalarSelect[int]]:
     """
     own = (VoiceRow.owner == owner, VoiceRow.trashed.is_(None))
 
-    def of_voices(bytes_of_each: ColumnElement[int], row: type[ReferenceRow | CodesRow | PortraitRow]) -> Select[int]:
+    def of_voices(
+        bytes_of_each: SQLColumnExpression[int], row: type[ReferenceRow | CodesRow | PortraitRow]
+    ) -> Select[int]:
         return select(func.sum(bytes_of_each)).select_from(VoiceRow).join(row, row.voice_id == VoiceRow.id).where(*own)
 
     of_consents = (

@@ -2,13 +2,14 @@
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import MetaData, Table, create_engine, inspect, text
 from typer.testing import CliRunner
 
 from app import main
@@ -21,7 +22,7 @@ from storage.sqlite.backup import unmigrated
 from storage.storage import Storage
 from storage.validation import settings_to_json
 from storage.voices.sample_voices import install_samples
-from tests.storage.making import clip, codes
+from tests.storage.making import clip, codes, count_rows
 from tests.storage.speaking import card, spoken
 
 MIGRATES = True  # with Alembic
@@ -132,6 +133,36 @@ def test_upgrade_stores_the_ids_of_aliased_voices(empty_url: str) -> None:
             {"alloy": "Ada"},
             {},
         ]
+
+
+def test_upgrade_keeps_cards_and_what_belongs_to_them(empty_url: str) -> None:
+    engine = create_engine(empty_url)
+    script, first, second, take = (letter * 32 for letter in "cdef")
+    when = datetime(2026, 11, 20, tzinfo=UTC)
+    card_of = {"script_id": script, "pause": 0.5, "locked": False, "seed": 7, "settings": "{}"}
+    take_of = {"owner": "local", "created": when, "listed": False, "starred": False, "text": "One.", "search_key": ""}
+    take_of |= {"voice_name": "Ada", "seed": 7, "settings": "{}", "model": "", "duration": 1.5, "stop_reason": "end"}
+    rows: list[tuple[str, dict[str, object]]] = [
+        ("scripts", {"id": script, "owner": "local", "name": "Play", "created": when, "updated": when}),
+        ("script_cards", {"id": first, "position": 0, "text": "One.", "status": "idle", **card_of}),
+        (
+            "script_cards",
+            {"id": second, "position": 1, "text": "Two.", "status": "queued", "speed": 2.0, **card_of},
+        ),
+        ("generations", {"id": take, "size": 4, **take_of}),
+        ("card_takes", {"card_id": first, "generation_id": take, "chosen": True}),
+    ]
+    with engine.begin() as connection:
+        command.upgrade(migrations.config(connection), "0020")
+        for name, values in rows:
+            connection.execute(Table(name, MetaData(), autoload_with=connection).insert().values(**values))
+    engine.dispose()
+    with Storage.open(empty_url) as storage:
+        cards = storage.scripts.cards(script)
+        assert [(each.text, each.take_id, each.speed) for each in cards] == [("One.", take, 1.0), ("Two.", None, 2.0)]
+        storage.scripts.attach(second, spoken("Two."))
+        storage.scripts.discard(script)
+    assert (count_rows(empty_url, "script_cards"), count_rows(empty_url, "card_takes")) == (0, 0)
 
 
 def test_copied_library_stays_at_its_version(empty_sqlite: str, tmp_path: Path) -> None:
