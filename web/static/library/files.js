@@ -7,7 +7,8 @@ export const wholeFiles = (files) => [...files].map((file) => ({ file }));
 
 const BATCH = { bytes: 100 * 2 ** 20, files: 100 }; // uploaded before they are imported; the server keeps 300 MB of an address
 
-// The files of one import: cut into parts that can be uploaded, in batches that the server can keep.
+// The files of one import, in batches that the server can keep, each of which takes seconds. Large archives are cut into parts, which
+// are batches of their own.
 // chosen: [{ file, names }]. most: { bytes, files } of a part.
 export async function batchesOf(chosen, most) {
   const batches = [];
@@ -16,7 +17,8 @@ export async function batchesOf(chosen, most) {
     for (const part of parts) {
       const batch = batches.at(-1);
       const bytes = batch?.reduce((sum, each) => sum + each.file.size, part.size);
-      if (batch && batch.length < BATCH.files && bytes <= BATCH.bytes) batch.push({ file: part, names });
+      const fits = parts.length === 1 && batch?.length < BATCH.files && bytes <= BATCH.bytes;
+      if (fits) batch.push({ file: part, names });
       else batches.push([{ file: part, names }]);
     }
   }

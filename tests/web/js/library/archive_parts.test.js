@@ -103,6 +103,8 @@ test("a batch is no larger than what the server keeps", async () => {
   const large = (size) => ({ file: { size, name: "", slice: () => new Blob() }, names: {} });
   const sizes = await batchesOf([large(60 << 20), large(40 << 20), large(1), large(200 << 20)], { bytes: 1, files: 1 });
   assert.deepEqual(sizes.map((batch) => batch.map(({ file }) => file.size >> 20)), [[60, 40], [0], [200]]);
+  const parts = await batchesOf([chosen[0], { file: archive(FILES) }, chosen[1]], { bytes: 1000, files: 3 });
+  assert.deepEqual(parts.map((batch) => batch.map(({ file }) => file.name)), [["0.voice"], ["all.zip"], ["all.zip"], ["all.zip", "1.voice"]]);
 });
 
 function imports() {
