@@ -29,7 +29,8 @@ class AudioChunk:
 
     samples: float32 `[n]` in [-1, 1], mono, at the engine's sample rate.
     start: sample offset in the take, normally the end of the previous chunk. If it is smaller, a segment is spoken
-        again: the chunk replaces all earlier audio from `start` on.
+        again, or its first attempt is delivered once more because the second one was worse: the chunk replaces all
+        earlier audio from `start` on.
     frames: codec frames in this chunk. elapsed: seconds since the request.
     segment, segments: 0-based index of the text's segment, and the number of segments so far. text: that segment.
     queued: seconds from the request to its first slot.
@@ -90,7 +91,7 @@ class SpeechResult:
     """Outcome of a request. seconds: of audio. first_audio, elapsed: seconds since the request.
 
     stop_reason: `end` (everything was spoken), `short` (a segment ended too soon, so some of its words are missing),
-    `length` (a segment did not end within its budget and was cut there) or `cancelled`.
+    `length` (a segment looped or did not end within its budget, and was cut there) or `cancelled`.
     underruns, stall_seconds: how often, and for how many seconds in total, uninterrupted playback from the first chunk
     on runs out of audio.
     """

@@ -1,10 +1,12 @@
 """One request to speak: segments of text in, a stream of audio chunks out."""
 
 import hashlib
+import math
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -29,8 +31,8 @@ from engine.serving.codec_worker import CodecStream, CodecWorker
 from engine.serving.device import without_torch_modes
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.pacing import Pacer
-from engine.serving.turn import AudioDecoded, TextChanged, Turn, TurnEnded
-from engine.text import GrowingText, Segment, check_speakers, frame_budget, frame_minimum
+from engine.serving.turn import LOOP_MIN_FRAMES, AudioDecoded, TextChanged, Turn, TurnEnded
+from engine.text import GrowingText, Segment, check_speakers, frame_budget, frame_minimum, speaking_time
 
 _WORST_LAST: tuple[StopReason, ...] = ("end", "short", "length")
 
@@ -231,7 +233,7 @@ class Speech(Iterator[AudioChunk]):
 
 class Request:
     """A request's segments, its ticket and its turns. Segments are spoken one after the other; one that loops, does not
-    end, or ends too soon is spoken again once.
+    end, or ends too soon is spoken again once. If both attempts do, the better one is kept.
 
     text: segments; or a growing text, whose segments are taken as they arrive. The request waits for them without a
     slot. owner: requests of one owner share their turns. spoken: the first segments of the text, already spoken by
@@ -265,6 +267,7 @@ class Request:
         self._pacer = Pacer(1 / pipeline.frame_rate, pipeline.codec_worker.lookahead)
         self._cancelled = False
         self._turns: list[Turn] = []  # not yet delivered
+        self._rejected: Turn | None = None  # first attempt at the segment that is spoken again
         self._turns_begun = 0
         self._codec = CodecContinuation(pipeline.codec_worker)
         self._first_audio: tuple[float, FirstAudioTimings] | None = None
@@ -368,7 +371,6 @@ class Request:
         text = self._segments[segment].text
         rate, phones = self._pipeline.frame_rate, self._pipeline.prompts.count_phones(text)
         prompt, budget = self._next_prompt(text)
-        last = self._adaptation(segment - 1) if segment else None
         turn = Turn(
             number=self._turns_begun,
             segment=segment,
@@ -381,7 +383,7 @@ class Request:
             options=self._options,
             key=noise_key(self.seed, segment, attempt),
             ticket=self._ticket,
-            stream=self._codec.next_stream(prompt.codec_context, self._adaptation(segment), last),
+            stream=self._next_stream(prompt, segment),
             pacer=self._pacer,
             events=self._events,
         )
@@ -393,6 +395,11 @@ class Request:
         """Make room for a segment in the context. Returns its prompt and its maximum number of frames."""
         return self._conversation.begin_turn(text, frame_budget(text, self._pipeline.frame_rate))
 
+    def _next_stream(self, prompt: Prompt, segment: int) -> CodecStream:
+        """Create the codec stream of a turn."""
+        last = self._adaptation(segment - 1) if segment else None
+        return self._codec.next_stream(prompt.codec_context, self._adaptation(segment), last)
+
     def _adaptation(self, segment: int) -> SpeakerAdaptation | None:
         """Return the adaptation to the speaker of a segment; None if it has several."""
         speakers = set(self._segments[segment].speakers) or {0}
@@ -400,15 +407,21 @@ class Request:
         return own[0] if len(speakers) == len(own) == 1 else None
 
     def _end_turn(self, turn: Turn) -> None:
-        """Accept a turn and begin the next; or reject one that did not end properly and speak its segment again."""
+        """Accept a turn and begin the next; or reject one that did not end properly and speak its segment again.
+
+        If both attempts at a segment are such, the second one is kept unless the first one was better. Its audio may
+        have been played by then, because no audio waits for the outcome; that of the first one is then delivered again.
+        """
         self._align(turn)
         if turn.stop != "end" and turn.attempt < ATTEMPTS:
-            self._pipeline.codec_worker.drop(turn.stream)
-            self._pacer.withdrawn(turn.delivered, time.perf_counter())
-            self._turns.remove(turn)
-            self._frames = turn.start
+            self._withdraw(turn)
+            self._rejected = turn
             self._begin_turn(segment=turn.segment, attempt=turn.attempt + 1, start=turn.start)
             return
+        first, self._rejected = self._rejected, None
+        if turn.stop != "end" and first is not None and self._flaw(first) < self._flaw(turn):
+            self._withdraw(turn)
+            turn = self._deliver_again(first)
         turn.accepted = True
         text = self._segments[turn.segment].text
         stop_reason: StopReason = "length" if turn.stop is None or turn.stop == "loop" else turn.stop
@@ -417,6 +430,41 @@ class Request:
         self._codec.accept(turn.stream, codes, turn.prompt.codec_context, must_restore=has_more)
         self._accept(SpokenSegment(SegmentResult(text, stop_reason, turn.frames, turn.attempt), codes))
         self._continue()
+
+    def _withdraw(self, turn: Turn) -> None:
+        """Take a turn's audio back. The next chunk starts where it started."""
+        self._pipeline.codec_worker.drop(turn.stream)
+        self._pacer.withdrawn(turn.delivered, time.perf_counter())
+        self._turns.remove(turn)
+        self._frames = turn.start
+
+    def _flaw(self, turn: Turn) -> float:
+        """Return how far a turn's length is from that of its text at an ordinary pace, as the logarithm of their ratio.
+
+        A turn that is much too short lacks words, one that is much too long has sound that does not belong to them.
+        What repeats at the end of a loop is not counted. A turn without sound is worse than any other.
+        """
+        if not turn.frames:
+            return math.inf
+        frames = turn.frames - (LOOP_MIN_FRAMES if turn.stop == "loop" else 0)
+        usual = speaking_time(self._segments[turn.segment].text) * self._pipeline.frame_rate
+        return abs(math.log((frames + 1) / (usual + 1)))
+
+    def _deliver_again(self, first: Turn) -> Turn:
+        """Decode the codes of a rejected attempt once more. Returns its turn, which has ended."""
+        turn = replace(
+            first,
+            number=self._turns_begun,
+            attempt=ATTEMPTS,
+            stream=self._next_stream(first.prompt, first.segment),
+            submitted=0,
+            arrived=deque(),
+            delivered=0,
+        )
+        self._turns_begun += 1
+        self._turns.append(turn)
+        self._pipeline.loop.decode_all(turn)
+        return turn
 
     def _accept(self, segment: SpokenSegment) -> None:
         self._accepted_frames += segment.result.frames

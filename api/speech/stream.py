@@ -3,8 +3,8 @@
 The engine never waits for a client: audio is buffered until it is sent, which the request's length bounds. When the
 client disconnects, its speech ends within one frame.
 
-If the model retries a segment, a stream contains both attempts, since the client may have played the first one.
-Speech that is sent as a whole contains the last attempt only.
+If the model retries a segment, a stream contains both attempts, since the client may have played the first one; if the
+second one was worse, the first one follows again. Speech that is sent as a whole contains the better attempt only.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from engine.models.sampling import SamplingOptions
 from engine.serving.codec_worker import CodecWorker, Samples
 from engine.serving.idle_work import IdleWork
 from engine.serving.inbox import Inbox
+from engine.serving.pacing import CHUNK_FRAMES
 from engine.serving.runner.model_runner import ModelRunner, PendingFrames
 from engine.serving.scheduler import Scheduler, Ticket
 from engine.serving.turn import AudioDecoded, EventStream, Turn, TurnEnded
@@ -319,6 +320,12 @@ class EngineLoop:
             self.scheduler.release(turn.ticket)
             self._codec_worker.end(turn.stream)
             turn.events.put(TurnEnded(turn.number))
+
+    def decode_all(self, turn: Turn) -> None:
+        """Submit all frames of a turn that has ended to the codec worker, in place of those submitted before."""
+        while frames := min(turn.frames - turn.submitted, CHUNK_FRAMES[-1]):
+            self._submit_chunk(turn, frames)
+        self._codec_worker.end(turn.stream)
 
     def _submit_chunk(self, turn: Turn, frames: int) -> None:
         """Submit the next frames to the codec worker."""

@@ -210,6 +210,59 @@ def test_segment_too_short_for_its_words_is_retried_and_reported(
     assert len(take(chunks)) == result.frames * engine.frame_length
 
 
+LOOPED = 46  # frames of a turn that loops
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        (9, 4, 1),
+        (4, 9, 2),
+        (9, 9, 2),
+        (9, 24, 1),
+        (24, 9, 2),
+        (24, 0, 1),
+        (0, 24, 2),
+        (0, 0, 2),
+        (LOOPED, 4, 1),
+        (LOOPED, 9, 2),
+    ],
+)
+def test_better_one_of_two_bad_attempts_is_kept(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, first: int, second: int, kept: int
+) -> None:
+    """Frames of the attempts at a text that takes 12 at an ordinary pace, at least 10 and at most 24. A loop ends after
+    46 frames, 40 of which repeat. The next segment continues from the attempt that is kept."""
+    push, seen = Turn.push, list[tuple[int, int]]()
+
+    def ending(self: Turn, frame: np.ndarray, end_index: int) -> None:
+        length = 12 if self.segment else (first, second)[self.attempt - 1]
+        if not self.frames:
+            seen.append((self.segment, self.attempt))
+        self.budget = 24 if length <= 24 else 99
+        push(self, np.full_like(frame, end_index if self.frames == length else self.attempt), end_index)
+
+    monkeypatch.setattr(Turn, "push", ending)
+    monkeypatch.setattr("engine.serving.turn.is_looping", lambda codes: len(codes) == LOOPED)
+    monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 10)
+    monkeypatch.setattr(speech_module, "speaking_time", lambda _text: 12 / engine.frame_rate)
+    segments = [Segment("One.", silence_after=0.1), Segment("Two.")]
+    chunks = list(speech := engine.speak(segments, None, SpeakOptions(seed=3)))
+    result = speech.result
+    assert result is not None
+    frames = (first, second)[kept - 1]
+    assert [(segment.frames, segment.attempts) for segment in result.segments] == [(frames, 2), (12, 1)]
+    assert result.stop_reason == result.segments[0].stop_reason == ("short" if frames in (0, 4, 9) else "length")
+    assert seen == [(0, 1), (0, 2), (1, 1)], "no attempt is generated twice"
+    if frames:
+        assert (speech.spoken[0].codes == kept).all()
+    assert len(take(chunks)) == round(result.seconds * engine.sample_rate)
+    codes = np.concatenate([segment.codes for segment in speech.spoken if segment.codes.size], axis=1)
+    silence = round(0.1 * engine.sample_rate)
+    heard = np.delete(take(chunks), slice(frames * engine.frame_length, frames * engine.frame_length + silence))
+    assert_same_audio(heard, engine._pipeline.codec_worker.decode(codes))
+
+
 @pytest.mark.parametrize("lacking", [0, 1, speech_module.ATTEMPTS])
 def test_segment_without_its_last_word_is_retried_and_reported(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, lacking: int
@@ -385,6 +438,7 @@ def test_audio_is_taken_back_if_the_second_attempt_has_none(engine: Engine, monk
         if isinstance(event, AudioDecoded):
             heard.set()
 
+    monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 0)
     monkeypatch.setattr(Turn, "push", push_to_the_budget)
     monkeypatch.setattr(EventStream, "put", put_noting_audio)
     chunks = list(speech := engine.speak([Segment("One.")], None, SpeakOptions(seed=1)))
