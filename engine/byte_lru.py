@@ -69,14 +69,14 @@ class ByteLRU(Generic[K, V]):
             self._nbytes += nbytes
             return evicted
 
-    def computed(self, key: K, compute: Callable[[], V], size: Callable[[V], int]) -> V:
+    def computed(self, key: K, compute: Callable[[], V], size: Callable[[V], int], *, drops: int | None = None) -> V:
         """Return the value of `key`; if it is not cached, compute it, and cache it unless values are removed meanwhile.
 
-        size: returns the bytes of a value.
+        size: returns the bytes of a value. drops: `self.drops` when the value was requested; by default, now.
         """
         if (kept := self.get(key)) is not None:
             return kept
-        drops = self._drops
+        drops = self._drops if drops is None else drops
         value = compute()
         self.put(key, value, size(value), drops=drops)
         return value

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -109,11 +109,18 @@ class VoiceConditioner:
             self._remember_dialogue(prompted)
         return prompted
 
-    def adaptation(self, reference: Reference) -> SpeakerAdaptation | None:
-        """Return the adaptation of speech to a reference's speaker; None without a postfilter or a clip."""
-        if self._adaptations is None or not reference.clip:
-            return None
-        return self._adaptations.adaptation_for(reference.clip, self.checked_codes(reference.codes), self._decode)
+    def adapter(self, references: Sequence[tuple[Reference, str]]) -> Callable[[], list[SpeakerAdaptation | None]]:
+        """Return a function that returns the adaptations of speech to these references' speakers; None without a
+        postfilter or a clip. It caches none of them if a voice is forgotten after this call."""
+        adaptations, drops = self._adaptations, self._adaptations.drops if self._adaptations else None
+
+        def adaptation(reference: Reference) -> SpeakerAdaptation | None:
+            if adaptations is None or not reference.clip:
+                return None
+            codes = self.checked_codes(reference.codes)
+            return adaptations.adaptation_for(reference.clip, codes, self._decode, drops=drops)
+
+        return lambda: [adaptation(reference) for reference, _ in references]
 
     def checked_codes(self, codes: NDArray[np.uint16]) -> NDArray[np.int64]:
         """Return codes `[K, T]` as int64. Raises InvalidCodes if they are not of this codec."""

@@ -411,7 +411,7 @@ class Engine:
                 owner,
                 spoken,
                 word_times=options.word_times,
-                adapt=lambda: [self._conditioner.adaptation(reference) for reference, _ in references],
+                adapt=self._conditioner.adapter(references),
             )
         )
 

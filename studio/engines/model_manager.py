@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import EngineBusy, EngineClosed, RepriseError
 from studio.engines.current_engine import CurrentEngine
+from studio.engines.forgotten_voices import ForgottenVoices
 from studio.engines.idle_unloader import IdleUnload, IdleUnloader
 from studio.engines.measured_speech import MeasuredSpeech
 from studio.engines.model_switch import SWITCH_TIMEOUT, ModelCatalog, ModelLoading, ModelSwitch
@@ -51,6 +52,7 @@ class ModelManager(EngineProxy):
         self.speed, self.metrics = SpeedEstimator(), SpeechMetrics()
         self.started = time.monotonic()
         self._current = CurrentEngine(engine, clock)
+        self._forgotten = ForgottenVoices(clock)
         self._idle = IdleUnloader(idle, self._current) if idle else None
         self._switch = ModelSwitch(catalog, self._current, self._idle, switch_timeout)
 
@@ -106,6 +108,9 @@ class ModelManager(EngineProxy):
         engine, leave = self._enter(), self._current.leave
         try:
             speech = engine.speak(text, voice, options, owner=owner)
+            # Such as voices deleted while the model was loaded for this speech: what it caches is dropped at its end.
+            for forgotten in self._forgotten.among(voice):
+                self._forget(engine, forgotten)
             return MeasuredSpeech(speech, self.speed, self.metrics, len(text), engine.sample_rate, leave)
         except BaseException:
             leave()
@@ -133,15 +138,19 @@ class ModelManager(EngineProxy):
                 engine.prepare(voice)
 
     def forget(self, voice: Voice) -> None:
-        """See `Engine.forget`. Does nothing while no engine is loaded."""
+        """See `Engine.forget`. While no engine is loaded, only speech that was requested before is affected."""
+        self._forgotten.add(voice)
         engine = self._current.enter_unrefused()  # a switch that waits may end without another model
         if engine is None:
             return
         try:
-            with suppress(EngineBusy, EngineClosed):
-                engine.forget(voice)
+            self._forget(engine, voice)
         finally:
             self._current.leave()
+
+    def _forget(self, engine: SpeechEngine, voice: Voice) -> None:
+        with suppress(EngineBusy, EngineClosed):
+            engine.forget(voice)
 
     def close(self) -> None:
         """End all running speech and free the model."""

@@ -51,19 +51,28 @@ class SpeakerAdaptations:
         self._waiting_lock = threading.Lock()
         self._closed = False
 
+    @property
+    def drops(self) -> int:
+        """How often adaptations have been forgotten."""
+        return self._cache.drops
+
     def adaptation_for(
-        self, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]
+        self, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor], *, drops: int | None = None
     ) -> SpeakerAdaptation | None:
         """Return the adaptation to the speaker of a clip's file with these codes `[K, T]`.
 
-        None if the file is damaged or says too little. decode: returns its samples `[n]`, at the codec's rate. Blocks
+        None if the file is damaged or says too little. decode: returns its samples `[n]`, at the codec's rate. drops:
+        `self.drops` when it was requested; it is not cached if it may have been forgotten since. Blocks
         until the codes are decoded; must not be called on the worker's thread. Raises EngineClosed, EngineFailed.
         """
         key = _key(clip, codes)
+
+        def learned() -> _Learned:
+            work = partial(self._learn, clip, codes, decode)
+            return self._cache.computed(key, work, lambda found: found.nbytes, drops=drops)
+
         # Looked up in the flight and not before it, because another flight may have ended in between.
-        return self._flights.do(
-            key, lambda: self._cache.computed(key, lambda: self._learn(clip, codes, decode), lambda found: found.nbytes)
-        ).adaptation
+        return self._flights.do(key, learned).adaptation
 
     def learn_ahead(self, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]) -> None:
         """Learn in a thread from a clip that may be used soon: from the last one first, and from few in all."""

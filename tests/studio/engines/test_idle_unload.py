@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 from engine import Engine, SpeakOptions, request
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed
 from engine.messages import UserMessage
+from engine.voice import BuiltInVoice
+from studio.engines.forgotten_voices import KEPT
 from studio.engines.idle_unloader import IdleUnload
 from studio.engines.model_manager import ModelManager
 from studio.engines.model_switch import ModelCatalog, ModelLoading
@@ -176,6 +179,28 @@ def test_closed_manager_loads_nothing(factory: EngineFactory) -> None:
     with pytest.raises(EngineClosed):
         manager.speak("Hello.")
     assert len(factory.closed) == 3, "an engine loaded after closing is closed too"
+
+
+def test_voice_deleted_while_the_model_is_loaded_for_its_speech_is_forgotten(factory: EngineFactory) -> None:
+    """The voice was read before, so the engine caches it, and was told nothing of the deletion."""
+    manager = factory.unloaded_manager()
+    anna, ben = voice("Anna"), voice("Ben", seconds=1.0)
+    factory.during = lambda: manager.forget(anna)
+    speech = manager.speak("Hello.", [ben, replace(anna)])
+    engine = manager._current.engine
+    assert isinstance(engine, FakeEngine)
+    assert engine.forgotten == ["Anna"]
+    speech.close()
+    manager.speak("Hello.", ben).close()
+    manager.speak("Hello.", BuiltInVoice("anna")).close()
+    assert engine.forgotten == ["Anna"]
+    factory.clock.now += KEPT
+    manager.speak("Hello.", anna).close()
+    factory.clock.now += 1  # such as a voice that was restored
+    manager.speak("Hello.", anna).close()
+    assert engine.forgotten == ["Anna", "Anna"]
+    manager.forget(ben)
+    assert len(manager._forgotten._forgotten) == 1, "old ones are dropped"
 
 
 def test_output_is_the_same_after_reload(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,17 @@ def test_a_voice_that_was_forgotten_is_learned_again(
     np.testing.assert_allclose(again, first, atol=0.02)
 
 
+def test_speech_in_progress_of_a_forgotten_voice_leaves_nothing_learned(
+    engine: Engine, adaptations: list[SpeakerAdaptation | None]
+) -> None:
+    speech = engine.speak("Go out.", ADAM, OPTIONS)
+    engine.forget(ADAM)
+    begin(speech)
+    begin(engine.speak("Go out.", ADAM, OPTIONS))
+    assert None not in adaptations
+    assert adaptations[0] is not adaptations[1]
+
+
 def test_a_prepared_voice_is_not_learned_again(
     engine: Engine, adaptations: list[SpeakerAdaptation | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
