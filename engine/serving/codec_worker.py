@@ -258,7 +258,10 @@ class CodecWorker:
         pending = [job.deliver for stream in self._streams for job in stream.jobs]
         pending += [stream.deliver_rest for stream in self._streams if stream.deliver_rest and not stream.jobs]
         for deliver in (*pending, *(job.deliver for _, job in (*self._received, *self._inbox.read()) if job)):
-            deliver(reason)
+            try:
+                deliver(reason)
+            except Exception:  # such as the error that has ended the thread: the others must be called all the same
+                log.exception("A reader could not be told.")
 
     @torch.inference_mode()
     def _work(self) -> None:
@@ -327,9 +330,8 @@ class CodecWorker:
         frames = ready[0].jobs[0].frames if ready else 1
         batch = [stream for stream in ready if stream.jobs[0].frames == frames]
         batch = batch[: rows_at_once(frames, self._at_once)]
-        for stream in batch:
-            self._streams.remove(stream)
-            self._streams.append(stream)
+        # In one step, so that an error, such as a lack of memory, leaves no stream out: `_run` tells them all.
+        self._streams = [*(stream for stream in self._streams if stream not in batch), *batch]
         return [stream for stream in batch if stream.row is not None or self._begin(stream)]
 
     def _begin(self, stream: CodecStream) -> bool:
@@ -347,12 +349,11 @@ class CodecWorker:
                 stream.filter = PostfilterStream(self._postfilter, stream.inherited_filter, stream.adaptation)
             return True
         while stream.jobs:
-            stream.jobs.popleft().deliver(stream.error)
+            stream.jobs[0].deliver(stream.error)
+            stream.jobs.popleft()
         return False
 
     def _finish(self, stream: CodecStream) -> None:
-        self._streams.remove(stream)
-        stream.finished = True
         if stream.row is None:
             stream.error = stream.inherited_error
             stream.final_state = stream.initial_state
@@ -373,6 +374,8 @@ class CodecWorker:
                     stream.deliver_rest(rest)
         stream.deliver_rest = None
         stream.previous = stream.plays_after = None  # or a long take would keep the states of all its turns
+        stream.finished = True
+        self._streams.remove(stream)  # last: an error before tells the stream, too
 
     def _decode_batch(self, batch: list[CodecStream]) -> None:
         """Decode the next chunk of each of these streams, which have rows."""
@@ -384,7 +387,8 @@ class CodecWorker:
             log.error("A step of the codec failed.", exc_info=error)
             audio = [error] * len(batch)
         for stream, samples in zip(batch, audio, strict=True):
-            stream.jobs.popleft().deliver(samples)  # one by one: if a callback raises, the other jobs stay pending
+            stream.jobs[0].deliver(samples)
+            stream.jobs.popleft()  # afterwards, and one by one: if a callback raises, this and the others stay pending
 
 
 def _deliver_filtered(stream: CodecStream, deliver: Deliver, samples: Samples | Exception) -> None:

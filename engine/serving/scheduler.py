@@ -12,6 +12,7 @@ ticket gets a frame, so that long prompts never interrupt the others. This modul
 """
 
 import threading
+import weakref
 from bisect import insort
 from collections import Counter
 from collections.abc import Mapping
@@ -41,7 +42,7 @@ class OwnerShare:
     prefilled_at: int
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Ticket:
     """The scheduler's record of one request. Only the scheduler changes it.
 
@@ -91,7 +92,8 @@ class Scheduler:
         self._limit = slots + queue
         self._numbers = count()
         self._clock = count()
-        self._entered: list[Ticket] = []
+        # Weak: a request that fails before it has its ticket cannot leave.
+        self._entered: list[weakref.ref[Ticket]] = []
         self._waiting: list[Ticket] = []  # by number
         self._free = set(range(slots))
         # The holder of each slot, or its last holder, whose keys and values are still in it.
@@ -101,7 +103,7 @@ class Scheduler:
     def open_tickets(self) -> list[Ticket]:
         """The tickets of requests that have entered and not left."""
         with self._lock:
-            return _present(self._entered)
+            return self._open_tickets()
 
     @property
     def waiting(self) -> int:
@@ -118,11 +120,11 @@ class Scheduler:
     def enter(self, owner: str = "") -> Ticket:
         """Open a request of an owner. Raises EngineBusy when the queue is full."""
         with self._lock:
-            self._entered = _present(self._entered)
-            if len(self._entered) >= self._limit:
+            entered = self._open_tickets()
+            if len(entered) >= self._limit:
                 raise EngineBusy("engine.busy", limit=self._limit)
-            ticket = Ticket(next(self._numbers), self._owner_share(owner))
-            self._entered.append(ticket)
+            ticket = Ticket(next(self._numbers), self._owner_share(owner, entered))
+            self._entered = [weakref.ref(each) for each in (*entered, ticket)]
             return ticket
 
     def enqueue(self, ticket: Ticket) -> None:
@@ -171,9 +173,12 @@ class Scheduler:
             waiting = self._queue_order()
             return waiting.index(ticket) if ticket in waiting else 0
 
-    def _owner_share(self, owner: str) -> OwnerShare:
+    def _open_tickets(self) -> list[Ticket]:
+        return _present([ticket for entered in self._entered if (ticket := entered()) is not None])
+
+    def _owner_share(self, owner: str, entered: list[Ticket]) -> OwnerShare:
         """Return the share of the owner's open requests. A new owner ranks after the present ones."""
-        for ticket in self._entered:
+        for ticket in entered:
             if ticket.share.owner == owner:
                 return ticket.share
         now = next(self._clock)

@@ -5,7 +5,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from queue import SimpleQueue
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -901,6 +903,41 @@ def test_postfilter_keeps_frames_back_until_later_ones_are_decoded(
     assert [len(samples) // 2048 for samples in heard if isinstance(samples, np.ndarray)] == [4, 3, 2]
     (plain,) = unfiltered(decoder, Take([1, 1, 4, 3]))
     assert np.array_equal(np.concatenate(heard), filtered(postfilter, plain))
+
+
+def test_error_at_any_line_of_the_thread_reaches_the_streams(decoder: CodecDecoder, postfilter: Postfilter) -> None:
+    """All that have not been decoded by then. Such as a lack of memory."""
+    functions = {"_handle", "_ended", "_ready", "_next_batch", "_begin", "_finish", "_decode_batch"}
+    failed, left = set[str](), 0
+
+    def fail(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        name = frame.f_code.co_name
+        if name not in functions or not frame.f_code.co_filename.endswith("codec_worker.py"):
+            return None
+        left -= event == "line"
+        if event == "line" and left == 0:
+            failed.add(name)
+            raise MemoryError
+        return fail
+
+    for line in count(1):
+        left = line
+        threading.settrace(fail)
+        try:
+            worker = CodecWorker(decoder, 2, torch.device("cpu"), postfilter=postfilter)
+        finally:
+            threading.settrace(None)
+        first = Take([2])
+        for take in (first, Take([1], seed=1, follows=first)):
+            take.submit_all(worker)
+            samples = 0
+            while samples < take.codes.shape[1] * 2048 and not isinstance(heard := take.next(), Exception):
+                samples += len(heard)
+        worker.close()
+        if left > 0:
+            break
+    assert failed == functions
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3, 40])

@@ -7,7 +7,8 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import count, pairwise
+from linecache import getline
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -430,6 +431,42 @@ def test_speech_may_be_finalized_at_any_line_of_engine_threads() -> None:
     assert all(reader.ended() for reader in readers)
     run_with_timeout(engine.close)
     assert {"plan", "enqueue", "release", "read", "_receive", "_push", "send", "_next_batch", "_finish"} <= functions
+
+
+def test_request_that_fails_on_its_way_in_keeps_no_place(bundled_engine: Engine) -> None:
+    """For lack of memory, say, at any line before its caller has it."""
+    files, functions = ("scheduler.py", "engine_loop.py", "request.py", "turn.py"), set[str]()
+    lines = 0  # until one fails
+
+    def fail(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith(files):
+            return None
+        # Python also passes the line of a "with" on leaving it, when an error would leave the lock taken.
+        counts = event == "line" and not getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with")
+        lines -= counts
+        if counts and lines == 0:
+            functions.add(frame.f_code.co_name)
+            raise MemoryError
+        return fail
+
+    def speak() -> bool:
+        sys.settrace(fail)
+        try:
+            speech = bundled_engine.speak("Hi.", None, SpeakOptions(seed=1))
+        except MemoryError:
+            return False
+        finally:
+            sys.settrace(None)
+        speech.close()
+        return True
+
+    for first in count(1):
+        lines = first
+        if speak():
+            break
+        assert bundled_engine._pipeline.loop.scheduler.open_tickets() == []
+    assert {"enter", "_enter", "__init__"} <= functions
 
 
 def test_tickets_may_leave_at_any_line_of_the_scheduler() -> None:

@@ -434,7 +434,8 @@ def test_full_scheduler_rejects_until_a_ticket_leaves() -> None:
         scheduler.enter()
     scheduler.leave(inside[1])
     scheduler.leave(inside[1])
-    assert scheduler.enter().number == 3
+    fourth = scheduler.enter()
+    assert fourth.number == 3
     with pytest.raises(EngineBusy):
         scheduler.enter()
 
