@@ -33,6 +33,9 @@ _KIND = regex.compile("|".join(f"({pattern})" for pattern, _, _ in _KINDS), rege
 # Acronyms are spelled. They are the only kind that depends on neighbours.
 _ACRONYMS = regex.compile(r"(?:(?<=\p{Lu})\p{Lu}|\p{Lu}(?=\p{Lu}))++")
 _SPELLED = 0.3
+# Capitals may also be words, as in headlines. So much longer than as words, in seconds and as a share, they are at most:
+# between the time of a text of acronyms and that of one of words, which are four to one.
+_MORE_SPELLED, _MORE_SPELLED_SHARE = 1.5, 0.5
 _DRAWLED = regex.compile(r"(\p{L})\1{2,}")  # "Nooooo"
 _TURN = 0.5  # seconds between two speakers
 
@@ -58,7 +61,8 @@ def _turn_time(text: str) -> float:
     seconds = sum(_character_times(character)[0] * times for character, times in Counter(text).items())
     if acronyms := _ACRONYMS.findall(text):
         spelled = Counter("".join(acronyms))
-        seconds += sum((_SPELLED - _character_times(letter)[0]) * times for letter, times in spelled.items())
+        more = sum((_SPELLED - _character_times(letter)[0]) * times for letter, times in spelled.items())
+        seconds += min(more, _MORE_SPELLED + _MORE_SPELLED_SHARE * seconds)  # both grow with the text
     return seconds
 
 

@@ -745,6 +745,19 @@ def test_frame_budget_is_monotonic_in_text(text: str, more: str) -> None:
     assert all(a <= b + 1e-9 for a, b in pairwise(budgets))
 
 
+def test_speaking_time_of_capitals_is_less_than_twice_that_of_words() -> None:
+    """They may be acronyms, which are spelled; of these, a line takes half as long as a slow reader needs."""
+    headline = "THE MORNING TRAIN WAS LATE, SO WE WALKED ALONG THE RIVER AND TALKED. "
+    assert speaking_time(headline * 9) < 1.7 * speaking_time(headline.lower() * 9)
+    assert speaking_time("FBI") == pytest.approx(0.9)
+    assert frame_budget("IBM HP DEC AMD NEC SGI " * 8, 20) > 20 * 0.25 * 17 * 8
+
+
+@given(st.text("aB, ", max_size=40), st.text("aB, ", max_size=5))
+def test_speaking_time_grows_with_each_letter(text: str, more: str) -> None:
+    assert speaking_time(text) <= speaking_time(text + more) + 1e-9
+
+
 PROSE = "The morning train was late. We walked along the river. It was cold, and nobody spoke for a while."
 
 
