@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -47,11 +48,9 @@ def _found() -> ctypes.CDLL | str:
 
 
 def _loaded() -> ctypes.CDLL:
-    compiler = shutil.which(os.environ.get("CC", "cc"))
-    if compiler is None:
-        raise NoNativeCode("no C compiler")
+    compiler = _compiler()
     try:
-        loaded = ctypes.CDLL(str(_built(compiler)))
+        loaded = ctypes.CDLL(str(_built(*compiler)))
     except (OSError, subprocess.SubprocessError) as error:
         raise NoNativeCode(first_line(error)) from error
     if loaded.reprise_register():
@@ -59,12 +58,23 @@ def _loaded() -> ctypes.CDLL:
     return loaded
 
 
+def _compiler() -> list[str]:
+    """Return the command of the C compiler, perhaps with a launcher and options: `ccache gcc -m64`."""
+    given = os.environ.get("CC", "")
+    command = [given] if shutil.which(given) else given.split() or ["cc"]
+    found = shutil.which(command[0])
+    if found is None:
+        raise NoNativeCode("no C compiler")
+    return [found, *command[1:]]
+
+
 def built_folder() -> Path:
     """Return the folder of the built libraries."""
     return cache_folder() / "native"
 
 
-def _built(compiler: str) -> Path:
+def _built(*compiler: str) -> Path:
+    """compiler: its command."""
     folder = built_folder()
     path = folder / f"rows-{_key(compiler)}.so"
     if path.exists():
@@ -72,7 +82,7 @@ def _built(compiler: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         made = Path(scratch) / path.name
-        command = [compiler, *_FLAGS, str(SOURCE), "-o", str(made), f"-L{_TORCH}", "-ltorch_cpu", "-lm"]
+        command = [*compiler, *_FLAGS, str(SOURCE), "-o", str(made), f"-L{_TORCH}", "-ltorch_cpu", "-lm"]
         try:
             subprocess.run(command, check=True, capture_output=True, text=True, timeout=_COMPILER_TIMEOUT)
         except subprocess.CalledProcessError as error:
@@ -81,12 +91,20 @@ def _built(compiler: str) -> Path:
     return path
 
 
-def _key(compiler: str) -> str:
+def _key(compiler: Sequence[str]) -> str:
     """Return a digest of all that determines the library."""
     version = subprocess.run(
-        [compiler, "--version"], check=True, capture_output=True, text=True, timeout=_COMPILER_TIMEOUT
+        [*compiler, "--version"], check=True, capture_output=True, text=True, timeout=_COMPILER_TIMEOUT
     )
-    parts = (SOURCE.read_text("utf-8"), *_FLAGS, torch.__version__, version.stdout, platform.machine(), _processor())
+    parts = (
+        SOURCE.read_text("utf-8"),
+        *compiler[1:],
+        *_FLAGS,
+        torch.__version__,
+        version.stdout,
+        platform.machine(),
+        _processor(),
+    )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

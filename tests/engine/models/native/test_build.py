@@ -54,6 +54,28 @@ def test_another_source_is_another_library(small_source: Path) -> None:
     assert build._built("cc") != path
 
 
+@pytest.mark.usefixtures("small_source")
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_the_compiler_may_have_a_launcher_and_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Such as `ccache gcc`. Other options are another library."""
+    calls = tmp_path / "calls"
+    compiler(monkeypatch, tmp_path / "launcher", f'echo "$1 $2" >> {calls}; exec "$@"')
+    launcher = tmp_path / "launcher"
+    monkeypatch.setenv("CC", f"{launcher} cc  -DFAST")
+    assert build.library().reprise_register() == 0
+    assert calls.read_text().splitlines() == ["cc -DFAST"] * 2
+    assert build._key([str(launcher), "cc", "-DFAST"]) != build._key([str(launcher), "cc"])
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_the_path_of_the_compiler_may_contain_a_space(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compiler(monkeypatch, tmp_path / "my compiler", 'exec cc "$@"')
+    assert build._compiler() == [str(tmp_path / "my compiler")]
+    for unset in ("", " "):
+        monkeypatch.setenv("CC", unset)
+        assert build._compiler() == [shutil.which("cc")]
+
+
 def test_a_missing_compiler_is_a_phrase(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(NoNativeCode, match=r"^no C compiler$"):

@@ -35,7 +35,9 @@ from engine.serving.runner.traces import TorchScriptCapture
 from tests.paths import MINIATURE
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which(os.environ.get("CC", "cc")) is None, reason="there is no C compiler"),
+    pytest.mark.skipif(
+        shutil.which((os.environ.get("CC", "").split() or ["cc"])[0]) is None, reason="there is no C compiler"
+    ),
     pytest.mark.usefixtures("inference"),
 ]
 
