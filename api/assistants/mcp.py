@@ -30,7 +30,7 @@ from api.speech.create import begin_speech
 from api.speech.delivery import collect
 from api.speech.request import IN_LOWER_CASE, Instructions, Seed, SpeechRequest, Speed
 from engine import __version__
-from engine.errors import RepriseError
+from engine.errors import InvalidText, RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
 from engine.voice import MAX_DESCRIPTION, MAX_LANGUAGE, MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
 from studio.access import Caller
@@ -105,6 +105,8 @@ class Tools:
             asked = SpeechRequest.model_validate({"input": text, **how})
             stream = await begin_speech(self._context, _caller(call), asked, None, as_whole=True)
             audio = base64.b64encode(await collect(self._context, stream)).decode()
+            if not stream.usage.frames:  # silence, which an assistant would take for speech
+                raise InvalidText("text.no_words")
         summary = f"{stream.usage.seconds:.1f} s of speech in the voice “{voice}”, seed {stream.seed}."
         return [
             AudioContent(type="audio", data=audio, mime_type=stream.media_type),

@@ -33,8 +33,8 @@ _KIND = regex.compile("|".join(f"({pattern})" for pattern, _, _ in _KINDS), rege
 # Acronyms are spelled. They are the only kind that depends on neighbours.
 _ACRONYMS = regex.compile(r"(?:(?<=\p{Lu})\p{Lu}|\p{Lu}(?=\p{Lu}))++")
 _SPELLED = 0.3
-# Capitals may also be words, as in headlines, which take a quarter of that time. A text takes at most so many seconds, and
-# such a share, more than if all of them were: its time lies between the two.
+# Capitals may also be words, as in headlines, which take a quarter of that time. A text takes at most so many seconds,
+# and such a share, more than if all of them were: its time lies between the two.
 _MORE_SPELLED, _MORE_SPELLED_SHARE = 1.5, 0.5
 _DRAWLED = regex.compile(r"(\p{L})\1{2,}")  # "Nooooo"
 _TURN = 0.5  # seconds between two speakers

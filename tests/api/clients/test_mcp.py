@@ -91,6 +91,7 @@ def test_client_lists_tools_and_speaks(server: Server, mode: str) -> None:
         assert "no voice called “Nobody”" in await error_of(client, "speak", text=TEXT, voice="Nobody")
         assert "voice: String should have at least 1 character." in await error_of(client, "speak", text=TEXT, voice="")
         assert "speed" in await error_of(client, "speak", text=TEXT, speed=9)
+        assert "There are no words to say" in await error_of(client, "speak", text="👍", voice="Clara")
 
     with_client(server, visit, mode)
 
