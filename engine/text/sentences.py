@@ -65,7 +65,7 @@ _BEFORE_NUMBER = frozenset(
     " jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
 # Also before a letter or a Roman numeral: "Fig. A", "Ch. IV".
-BEFORE_LETTER = ("Apt", "Bldg", "Ch", "Chap", "Fig", "Figs", "Pt", "Sec", "Sect", "Ste", "Vol")
+BEFORE_LETTER = ("Apt", "Bldg", "Ch", "Chap", "Fig", "Figs", "Pt", "Sec", "Sect", "Ste", "Vol", "vol")
 # After a number these are units, which may end a sentence; those of recipes do not before a small letter or a part.
 _UNITS = frozenset("min pt sec".split())
 _OF_RECIPES = frozenset("doz fl ft gal hr hrs in lb lbs oz pkg pt qt qts sq tbs tbsp tsp".split())

@@ -26,7 +26,7 @@ _STATES = {
     "NY": "New York", "NC": "North Carolina", "ND": "North Dakota", "OH": "Ohio", "OK": "Oklahoma", "OR": "Oregon",
     "PA": "Pennsylvania", "RI": "Rhode Island", "SC": "South Carolina", "SD": "South Dakota", "TN": "Tennessee",
     "TX": "Texas", "UT": "Utah", "VT": "Vermont", "VA": "Virginia", "WA": "Washington", "WV": "West Virginia",
-    "WI": "Wisconsin", "WY": "Wyoming",
+    "WI": "Wisconsin", "WY": "Wyoming", "DC": spelled("DC"),
 }  # fmt: skip
 _MAY_BE_WORDS = "HI|MD|OK"  # without a postal code
 
@@ -49,15 +49,23 @@ def _state(match: re.Match[str]) -> str:
     return _STATES[match[1]] + code
 
 
+def _path(match: re.Match[str]) -> str:
+    signs = _IN_ADDRESSES | {"\\": "backslash"}
+    folders = "".join(f" {signs[sign]} " if sign in signs else sign for sign in match[2].rstrip(_AFTER_ADDRESS))
+    return f"{spelled(match[1])} colon {folders}{match[2][len(match[2].rstrip(_AFTER_ADDRESS)) :]}"
+
+
 ADDRESSES: tuple[Rule, ...] = (
+    rule(r"\b([A-Za-z]):((?:\\[\w.~-]+)+\\?)", _path),  # before "\text" is taken for a formula's command
     rule(r"<((?:https?://|www\.)[^\s<>]+|[\w.+-]{1,64}@[\w.-]{1,253})>", r", \1 ,"),
     rule(r"(?i)\b(?:(?:https?|ftp)://|www\.)\S+", _address),
     rule(rf"\b[\w.+-]{{1,64}}@{_HOST}[A-Za-z]{{2,24}}\b", _address),
     rule(rf"\b{_HOST}(?:{_DOMAINS})\b(?:/\S*)?", _address),
+    rule(r"(?<![\w.])(\d{1,3}(?:\.\d{1,3}){3}):(?=\d{2,5}\b)", r"\1 colon "),
     rule(
         rf"(?<![\w:.])(?:{_GROUP}(?::{_GROUP}){{7}}|(?=[\dA-Fa-f:]{{0,39}}\d)(?:{_GROUPS})?::{_GROUPS})(?![\w:])", _ip
     ),
-    rule(rf"(?<=[\w.], )({'|'.join(_STATES)}) (\d{{5}})(?:-(\d{{4}}))?(?![\w-])", _state),
+    rule(rf"(?:(?<=[\w.], )|(?<=[a-z] ))({'|'.join(_STATES)}) (\d{{5}})(?:-(\d{{4}}))?(?![\w-])", _state),
     rule(rf"(?<=[a-z], )(?!{_MAY_BE_WORDS})({'|'.join(_STATES)})(?=[,.;)]|\s*\Z)", _state),
     rule(  # "350 W 42nd St", "5 W. Main St"
         r"\b(\d{1,5} )([NSEW])\b\.?"

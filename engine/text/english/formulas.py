@@ -34,6 +34,13 @@ _MATH = re.compile(
     rf"\^(?:\{{(?P<power>[^{{}}]*)\}}|(?P<digit>\w))|(?P<over>\}}\s?\{{)|{_COMMAND}|[A-Za-z]+|[-+*/=<>_{{}}]"
 )
 
+# Chemical compounds. Letters alone may be an acronym and capitals before a number a name: "COPS", "SONY4".
+_ELEMENT = "(?:Ag|Al|Ba|Br|Ca|Cl|Cu|Fe|Hg|Li|Mg|Mn|Na|Pb|Si|Zn|[CFHIKNOPS])"
+_COMPOUND = (
+    rf"(?=[A-Z\d]{{0,9}}[A-Z][a-z])(?!NaN\b)(?:{_ELEMENT}\d{{0,2}}){{2,9}}"
+    rf"|(?=[A-Z]{{1,3}}\d{{1,2}}[A-Z])[CHNKOPS]\d{{0,2}}(?:[CHNKOPS]\d{{0,2}}){{2,9}}|[CHKNPS]{{2}}O\d"
+)
+
 
 def _numbered_moves(match: re.Match[str]) -> str:
     return f", {match[1]}, {', '.join(map(_move, match[2].split()))}"
@@ -71,6 +78,7 @@ CHESS: tuple[Rule, ...] = (
     rule(rf"(?<![\w.,-])(\d{{1,3}})\.(?:\.\.)?\s?({MOVE}(?:\s{MOVE})?)", _numbered_moves),
 )
 MATH: tuple[Rule, ...] = (
+    rule(rf"\b(?:{_COMPOUND})\b", lambda match: re.sub(r"[A-Z][a-z]?", lambda m: f" {spelled(m[0])} ", match[0])),
     rule(r"\\\((.{1,300}?)\\\)", lambda match: _math(match[1])),
     rule(
         # After "US", "5" and before a comma, it is money.

@@ -21,16 +21,16 @@ _ABBREVIATIONS = {
     "hwy": "highway", "pkwy": "parkway", "bros": "brothers", "univ": "university", "cf": "compare",
     "govt": "government", "incl": "including", "doz": "dozen", "attn": "attention",
     "pvt": "private", "pfc": "private first class", "ens": "ensign", "det": "detective", "insp": "inspector",
-    "atty": "attorney", "amb": "ambassador",
+    "atty": "attorney", "amb": "ambassador", "fr": "father", "qtr": "quarter", "viz": "namely",
 }  # fmt: skip
 # Abbreviations only with a capital and text after them: "Col. Brown", not "He ate a fig."
 _BEFORE_NAMES = {
     "gen", "col", "rev", "hon", "sen", "rep", "mt", "lt", "fig", "vol", "tel", "jan", "apr", "dec", "mon", "apt",
-    "pres", "maj", "adm", "ens", "det", "amb",
+    "pres", "maj", "adm", "ens", "det", "amb", "fr",
 }  # fmt: skip
 # These may end a sentence within a text: "Hill Bros. They left."
 _MAY_END = {
-    "jr", "sr", "etc", "dept", "ave", "rd", "blvd", "inc", "ltd", "corp", "pkwy", "bros", "univ", "govt", "doz",
+    "jr", "sr", "etc", "dept", "ave", "rd", "blvd", "inc", "ltd", "corp", "pkwy", "bros", "univ", "govt", "doz", "qtr",
 }  # fmt: skip
 _BEFORE_NUMBERS = {
     "no": "number", "nos": "numbers", "p": "page", "pp": "pages", "ch": "chapter", "sec": "section",
@@ -42,7 +42,7 @@ _BEFORE_NUMBERS = {
 }  # fmt: skip
 _YEAR = re.compile(r"[12]\d{3}(?![,.]?\d)")
 # In small letters these are units after a number: "5 ft.", "3 sq. ft.".
-_NO_UNIT = r"(?!(?:(?<=\d\s)|(?<=\bsq\s))(?-i:c|ch|ft|FT|min|ms|mt|p|pt|sec)\.)"
+_NO_UNIT = r"(?!(?:(?<=\d\s)|(?<=\bsq\s))(?-i:c|ch|ft|FT|min|ms|mt|p|pt|sec)\.|(?<=\d-)(?-i:ft|min|sec)\.)"
 _TITLES = "Capt|Col|Lt|Ms|Prof|Sgt"  # also without a full stop, before a name
 _NAME_BEFORE = re.compile(
     r"[^.!?\s]\s+(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b|(?:In|On|At|And|But|The|Then|When|As|If|That)\b)"
@@ -158,7 +158,8 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     ),
     rule(r"\bfl\. ?(?=oz\b)", "fl "),
     rule(r"\bsq\. ?(?=(?:ft|mi|k?m)\b)", "sq "),
-    rule(rf"(?i)\b{_NO_UNIT}(dr|st|{'|'.join(_ABBREVIATIONS)})\.(?!\w)", _abbreviation),
+    rule(r"((?:\b[Tt]he |\b[Aa]n |\A)Ave)\.(?= Maria\b)", r"\1"),
+    rule(rf"(?i)(?<!\bdot )\b{_NO_UNIT}(dr|st|{'|'.join(_ABBREVIATIONS)})\.(?!\w)", _abbreviation),
     rule(rf"\b({_TITLES})(?=\s[A-Z][a-z])", lambda match: _ABBREVIATIONS[match[1].lower()]),
     rule(r"\b(Dr|St)\b(?!\.)", lambda match: _doctor_or_street(match, match[1].lower())),
     rule(r"\b(Mr|Mrs)\b", lambda match: _ABBREVIATIONS[match[1].lower()]),
@@ -166,6 +167,9 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     # Also without a full stop: "Fifth Ave".
     rule(r"(?<=\w )(Ave|Blvd|Hwy|Pkwy|Rd)\b(?!\.| Maria)", lambda match: _ABBREVIATIONS[match[1].lower()].capitalize()),
     rule(r"\bHwy(?= \d)", "Highway"),
+    rule(r"\bApt(?= (?:\d|#|[A-Z]\b))", "Apartment"),
+    rule(r"(?<=\d(?:st|nd|rd|th) )Fl\b(?:\.(?=,))?", "Floor"),
+    rule(r"\b(b|d)\. (?=[12]\d{3}\b)", lambda match: "born " if match[1] == "b" else "died "),
     rule(r"(?<=[a-z.] )v\.(?=\s+[A-Z])", "versus"),
     rule(r"(?<=[A-Za-z])'n'(?=[A-Za-z])| 'n' (?=[Rr]oll\b)", " and "),  # elsewhere "n", or a variable: "if 'n' is even"
     rule(r"\bc/o\b", "care of"),
@@ -183,14 +187,16 @@ ACRONYMS: tuple[Rule, ...] = (
     rule(r"\b[Tt]he (WHO)\b", lambda match: f"the {spelled(match[1])}"),
     rule(r"\b([A-G])[#♯]", rf"\1{SPELL} sharp "),
     rule(r"\b([A-G])(?:♭|b(?=[- ](?:major|minor)\b))", rf"\1{SPELL} flat"),
+    rule(r"#([A-Z]{1,3})-?(?=\d+\b)", lambda match: f" number {spelled(match[1])} "),  # "#A-1043"
     rule(r"#(?=[A-Za-z])", " hashtag "),
+    rule(r"\bpH\b", spelled("pH")),
 )
 NUMERALS: tuple[Rule, ...] = (
     rule(r"\bWW(?=I{1,2}\b|[12]\b)", "World War "),
-    rule(rf"\A\s*+(?!XL|X+(?!\.))({_ANY_NUMERAL})(?=\.?\s*\Z|\.\s+[A-Z])", _heading),
+    rule(rf"\A\s*+(?!XL|X+(?![.IVXL]))({_ANY_NUMERAL})(?=\.?\s*\Z|\.\s+[A-Z])", _heading),
     rule(rf"\b({_NUMERAL})(?=\scentur(?:y|ies)\b)", lambda match: ordinal(roman(match[1]))),
     rule(  # "Act II, Scene iii", "page xii"
-        rf"\b((?:{_NUMBERED}|[Pp]ages?) )(?=[ivxl]{{2}})({_BELOW_90.lower()})",
+        rf"\b((?:{_NUMBERED}|[Pp]ages?|act|chapter|scene) )(?=[ivxl]{{2}})({_BELOW_90.lower()})",
         lambda match: match[1] + cardinal(roman(match[2].upper())),
     ),
     rule(
@@ -221,6 +227,7 @@ LETTERS: tuple[Rule, ...] = (
     rule(r"(?<=\d)([A-Z])\b", rf" \1{SPELL}"),  # "4K"
     rule(r"\b([A-D])-(?=\s+(?:average|for|grade|in|on|student)\b|[.,;!?)]|\s*\Z)", rf"\1{SPELL} minus"),
     rule(rf"\b((?i:{_BEFORE_A}) )A\b", rf"\1A{SPELL}"),
+    rule(r"\bA-(?=\d)", f"A{SPELL} "),
     rule(r"\bA(?=(?:'s\b|[+-](?![\w])|-[a-z]|/[A-Z]\b| (?:to|and|or|&|[-=]+>) [B-Z]\b))", f"A{SPELL}"),
     rule(r"\bA(?=[,;:!?)]|\.(?!\.)|\s*\Z)", f"A{SPELL}"),  # the article is before a word
     rule(r"\b((?i:straight|two|three|four|five|six|all) )As\b", rf"\1A{SPELL}'s"),

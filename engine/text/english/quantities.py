@@ -198,6 +198,7 @@ MONEY: tuple[Rule, ...] = (
     rule(r"((?:€|\bEUR)\s?)?(?<![\w.,])(\d+),(\d\d)\b(?![.,]?\d)(?(1)|(?=\s?(?:€|EUR\b)))", r"\1\2.\3"),
     rule(rf"{_ALONE}({NUMBER})\s?({_SIGN})(?![\w]|\s?\d)", r"\2\1"),  # "5 €"
     rule(rf"~(?=\s?(?:{'|'.join(_COUNTRIES)})?{_SIGN}\s?\d)", " about "),
+    rule(rf"({_SIGN}{NUMBER})/(?=[a-z]{{4,}}\b)", r"\1 per "),  # "$8/child"
     rule(rf"({_SIGN})\s?({NUMBER})\s?({'|'.join(_CODES)})\b", _dollars),
     rule(rf"\b({'|'.join(_CODES)})\s?({NUMBER})|{_ALONE}({NUMBER})\s?({'|'.join(_CODES)})\b", _code),
     rule(rf"({_SIGN})(?=\.\d)", r"\g<1>0"),
@@ -258,6 +259,10 @@ FRACTIONS: tuple[Rule, ...] = (
     ),
 )
 MEASURES: tuple[Rule, ...] = (
+    rule(  # "2m + 1"
+        rf"(?<![\w.,])(\d+)([a-z])(?=\s[+=−]\s(?:\d+|[a-z])\b(?!\s?(?:{UNIT})\b))",
+        lambda match: f"{match[1]} {spelled(match[2])}",
+    ),
     rule(r"\b(iPhone \d)s\b", rf"\1 S{SPELL}"),
     rule(rf"(?<=\d)(\s?(?:%|{UNIT})|[kKMB])\s?[-–]\s?(?=\d)", r"\1 to "),
     rule(
@@ -277,6 +282,7 @@ ORDINALS: tuple[Rule, ...] = (
     rule(r"(?i)\b(\d{1,12}|\d{1,3}(?:,\d{3}){1,3})(?:st|nd|rd|th)\b", lambda m: ordinal(int(m[1].replace(",", "")))),
 )
 NUMBERS: tuple[Rule, ...] = (
+    rule(r"\+/[-−–](?=\s?\d)", " plus or minus "),
     rule(r"(?<=[A-Za-z]-)\d[\d.]*(?:-\d[\d.]*)+", lambda match: match[0].replace("-", " ")),  # "Llama-3.1-8B"
     rule(r"\b0x([\dA-Fa-f]{1,16})\b", _hexadecimal),
     rule(r"(?<=\d):(?=\d)", " to "),

@@ -10,7 +10,7 @@ SPELL = "\ue000"
 # The first form groups digits as in India: "1,00,000". The number of groups is limited, because a list such as
 # "53,53,53" would be read to its end from each of its numbers.
 NUMBER = r"(?:\d{1,2}(?:,\d{2}){1,6},\d{3}|\d+(?:,\d{3}){0,6})(?:\.\d+)?"
-STOP = r"(?:\.(?=[,)/]|\s+[(a-z]))?"  # of a unit, and not of the sentence
+STOP = r"(?:\.(?=[,)/]|-[a-z]|\s+[(a-z]))?"  # of a unit, and not of the sentence
 
 NAME = re.compile(r"\s*+[A-Z]")  # that follows
 DIRECTIONS = {"N": "North", "E": "East", "S": "South", "W": "West"}
