@@ -28,6 +28,7 @@ from web.ui.components import (
     owner_key,
     player,
     recogniser,
+    saved_voice,
     switches,
     voice_pictures,
     welcome,
@@ -78,6 +79,7 @@ def create_app(context: WebContext) -> gr.Blocks:
         listen(pictures.fetch, PictureHandlers(context).send_pictures, token, pictures, trigger_mode="multiple")
         with gr.Column(elem_id="rp-dock"):
             line = connection()
+            shared.saved.render()
             shared.player.render()
         handlers = PageLoadHandlers(context)
         opened, contents = [token, shared.picker], [heading, token, first_steps, shared.notice, shared.picker, changes]
@@ -132,4 +134,5 @@ def _shared_components(
         demo=demo, token=token, heading=heading, changes=changes, tabs=tabs,
         picker=picker, text=text, hints=hints, notice=message,
         player=player(context.engine.sample_rate, render=False), changed=changed_voice(render=False),
+        saved=saved_voice(render=False),
     )  # fmt: skip

@@ -14,6 +14,7 @@ import * as pictures from "./library/pictures.js";
 import * as changedVoice from "./new_voice/changed_voice.js";
 import { interrupted, showNotice } from "./new_voice/form_notice.js";
 import * as recorder from "./new_voice/recorder.js";
+import * as savedVoice from "./new_voice/saved_voice.js";
 import { clearSent, endSaving, saveOneAtATime, sendForm } from "./new_voice/sent_form.js";
 import * as player from "./player/player.js";
 import * as scriptEditor from "./script/script_editor.js";
@@ -47,6 +48,7 @@ const COMPONENTS = {
   "library/pictures": pictures,
   "new_voice/changed_voice": changedVoice,
   "new_voice/recorder": recorder,
+  "new_voice/saved_voice": savedVoice,
   "player/player": player,
   "script/script_editor": scriptEditor,
   "speak/takes/takes": takes,

@@ -94,6 +94,14 @@ def changed_voice(*, render: bool = True) -> gr.HTML:
     return _component("new_voice/changed_voice", "rp-changed-voice", ("open_clips", "empty_form"), render=render)
 
 
+def saved_voice(*, render: bool = True) -> gr.HTML:
+    """Create the line about a voice that was saved while its user did something else. Value: see saved_voice.js.
+
+    Event: `use`, to speak with the voice.
+    """
+    return _component("new_voice/saved_voice", "rp-saved-voice", ("use",), render=render)
+
+
 def voice_list() -> gr.HTML:
     """Create the voices as cards. Value and events: see `web.tabs.library.handlers`.
 

@@ -17,7 +17,7 @@ class SharedComponents:
     pages of this browser. tabs: selects a tab by id. picker, text, hints, notice, settings:
     components of the Speak tab. It fills `settings` in the order of `web.tabs.speak.settings.NAMES`, followed by their
     accordion. player: it is shown below every tab. changed: the voice whose clips the New voice tab changes, None for a
-    new voice.
+    new voice. saved: the voice that was just saved, shown above the player.
     persisted: components whose values survive a reload; tabs add to it.
     """
 
@@ -32,6 +32,7 @@ class SharedComponents:
     notice: gr.HTML
     player: gr.HTML
     changed: gr.HTML
+    saved: gr.HTML
     settings: list[Any] = field(default_factory=list)
     persisted: list[Any] = field(default_factory=list)
 

@@ -5,6 +5,8 @@ import { UNCHANGED } from "../connection/latest_answers.js";
 let sent = { paths: [], texts: [], changed: null }; // of the one voice that is being saved
 let unended = false; // whether the event of the last Save is not over; its refusal may be shown already
 let pressedAgain = false; // whether Save was pressed since then
+const CONTROLS = "button, a, summary, label, input, textarea, select, [role=tab], [role=option]";
+const used = new Set(); // components that the user has used since Save was pressed, by element id
 
 // Withholds presses from Gradio, also those of the keyboard: while a voice is saved, of Save and of the buttons that turn
 // the form into another one. Gradio skips the event of a press while the last one is not over, so that press is made later.
@@ -14,9 +16,21 @@ export function saveOneAtATime() {
     const isEarly = unended && event.target.closest?.("#rp-save");
     if (isSaving || isEarly) event.stopPropagation();
     if (isEarly && !isSaving) pressedAgain = true;
+    if (event.isTrusted && !isSaving && event.target.closest?.("#rp-save")) used.clear();
+    else note(event);
   };
   document.addEventListener("click", withhold, { capture: true });
+  document.addEventListener("input", note, { capture: true });
+  document.addEventListener("reprise:tab", ({ detail }) => used.add(detail));
 }
+
+function note({ target, isTrusted }) {
+  if (!isTrusted || target.closest?.("#rp-save") || !target.closest?.(CONTROLS)) return;
+  used.add(target.closest('[id^="rp-"]')?.id);
+}
+
+// Whether the user has done something else since Save was pressed.
+export const hasActed = () => used.size > 0;
 
 // Whether the server may still need the clip at this path for the voice that is being saved.
 export const isBeingSaved = (path) => unended && sent.paths.includes(path);
@@ -31,17 +45,18 @@ export async function sendForm(_clips, ...form) {
 }
 
 // Called when the event has succeeded. notice: the form's, "" if the voice is saved. now: name, speaker and description. Returns
-// their updates, and dispatches `reprise:saved` with the paths of the clips and the id of the voice that they were changed of.
+// updates of the consent checkbox and of these, and dispatches `reprise:saved` with the paths of the clips and the id of the
+// voice that they were changed of.
 export function clearSent(notice, ...now) {
-  if (notice) return now.map(() => UNCHANGED);
+  if (notice) return [UNCHANGED, ...now.map(() => UNCHANGED)];
   document.dispatchEvent(new CustomEvent("reprise:saved", { detail: { paths: sent.paths, changed: sent.changed } }));
-  return now.map((text, i) => (text === sent.texts[i] ? "" : UNCHANGED));
+  const agreed = used.has("rp-consent") ? UNCHANGED : false;
+  return [agreed, ...now.map((text, i) => (text === sent.texts[i] ? "" : UNCHANGED))];
 }
 
-// Called when the event is over, in either way. Speak is shown if the voice is saved; then there is no notice.
+// Called when the event is over, in either way.
 export function endSaving() {
   unended = false;
-  if (!document.querySelector("#rp-form-notice .rp-notice")) window.reprise.beginWriting();
   if (pressedAgain) document.querySelector("#rp-save").click();
   pressedAgain = false;
 }

@@ -39,10 +39,10 @@ from web.tabs.new_voice.clips import (
 )
 from web.tabs.new_voice.saved_forms import SavedForms, form_digest
 from web.tabs.new_voice.views import DESCRIBED_STEPS, FormError, errors_html, steps_html
-from web.ui.events import broadcast_change
+from web.ui.events import broadcast_change, with_nonce
 from web.ui.i18n import own_name
 from web.ui.messages import error_message, notice
-from web.ui.payloads import Payload, SelectedId, ShortText, default_if_invalid, parse_payload
+from web.ui.payloads import Id, Payload, SelectedId, ShortText, default_if_invalid, parse_payload
 from web.ui.voice_picker import select_voice
 from web.uploads.files import delete_upload
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from web.ui.i18n import Texts
 
 Updates = tuple[Any, ...]
-UNCHANGED = (gr.skip(),) * 5  # the outputs of `NewVoiceHandlers.save_voice` but its notice
+UNCHANGED = (gr.skip(),) * 2  # the outputs of `NewVoiceHandlers.save_voice` but its notice
 THREADS, CAPACITY, PER_ADDRESS = 1, 16, 4  # threads; running and waiting jobs; jobs per address
 NAME_FIELD = "#rp-name :is(input, textarea)"
 UNNAMED = "…"  # shown in the consent sentence until there is a name
@@ -72,6 +72,12 @@ class ChangedVoice(Payload):
 
     id: SelectedId = ""
     seen: Annotated[ShortText, default_if_invalid("")] = ""
+
+
+class SavedVoice(Payload):
+    """The voice that was just saved."""
+
+    id: Id
 
 
 class VoiceForm(Names):
@@ -186,8 +192,8 @@ class NewVoiceHandlers:
         token: Any,
         request: gr.Request,
     ) -> Generator[Updates, None, Updates]:
-        """Outputs: notice, empty when the voice is saved; consent checkbox; Speak's voice picker and notice; tab to
-        show; change broadcast. The browser clears the clips and texts that it has sent (sent_form.js).
+        """Outputs: notice, empty when the voice is saved; the saved voice (saved_voice.js); change broadcast. The
+        browser clears what it has sent (sent_form.js), and opens Speak unless its user is elsewhere by then.
 
         The last outputs are returned, so that the event ends with them.
         """
@@ -212,7 +218,7 @@ class NewVoiceHandlers:
                 delete_upload(clip.path)  # storage has its own copy
         except Exception as error:
             return _failure(error, texts), *UNCHANGED
-        return self._saved(record, form.owner, self._saved_message(record, left_out, notes, texts), texts)
+        return self._saved(record, texts, left_out, notes)
 
     def describe_steps(
         self, name: Any, description: Any, language: Any, token: Any, request: gr.Request
@@ -225,7 +231,7 @@ class NewVoiceHandlers:
             form = self._check_description(name, description, language, owner.key, texts)
             digest = form_digest(form)
             if record := self._saved_before(form.name, digest, owner.key):
-                return self._saved(record, owner.key, self._saved_message(record, (), (), texts), texts)
+                return self._saved(record, texts)
             yield steps_html("speaking", texts, DESCRIBED_STEPS), *UNCHANGED
             spoken = sample_language(context.engine, form.language or texts.language)
             with context.budgets.reserve_take(owner, speaking_time(SAMPLE_TEXTS[spoken]), texts) as reservation:
@@ -244,19 +250,32 @@ class NewVoiceHandlers:
             self._saved_forms.add(record.id, digest)
         except Exception as error:
             return _failure(error, texts), *UNCHANGED
-        return self._saved(record, owner.key, self._saved_message(record, (), (), texts), texts)
+        return self._saved(record, texts)
 
-    def _saved(self, record: VoiceRecord, owner: str, message: str, texts: Texts) -> Updates:
+    def use_saved(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
+        """Outputs: Speak's voice picker; tab to show; Speak's notice."""
+        texts = self._context.texts(request)
+        try:
+            owner = self._context.owner(token, request).key
+            voice = self._context.storage.voices.get(parse_payload(SavedVoice, event).id, owner=owner)
+            picker = select_voice(self._context.voices.list(owner=owner), voice.id, texts)
+        except Exception as error:
+            return gr.skip(), gr.Tabs(selected="speak"), notice(error_message(error, texts), "bad")
+        return picker, gr.Tabs(selected="speak"), gr.skip()
+
+    def _saved(
+        self,
+        record: VoiceRecord,
+        texts: Texts,
+        left_out: Sequence[ChosenClip] = (),
+        notes: Sequence[UserMessage] = (),
+    ) -> Updates:
         """Return the outputs of `save_steps` after the voice is saved."""
-        picker = select_voice(self._context.voices.list(owner=owner), record.id, texts)
-        return (
-            "",
-            gr.Checkbox(value=False),
-            picker,
-            notice(message),
-            gr.Tabs(selected="speak"),
-            broadcast_change("voices"),
-        )
+        names = [texts("shell.quoted", name=clip.name) for clip in left_out]
+        missing = [texts("new.left_out", names=names)] if names else []
+        message = " ".join([texts("notice.saved", name=record.name), *missing, *map(texts.write, notes)])
+        in_speak = notice(f"{message} {texts('notice.now_write')}")
+        return "", with_nonce({"id": record.id, "message": message, "notice": in_speak}), broadcast_change("voices")
 
     def _check_description(self, name: Any, description: Any, language: Any, owner: str, texts: Texts) -> VoiceForm:
         """Parse the form of a described voice. Raises IncompleteForm."""
@@ -331,15 +350,6 @@ class NewVoiceHandlers:
             record = self._context.replace_clips(form.changed, voice, **by)
         self._saved_forms.add(record.id, form.digest)
         return record
-
-    def _saved_message(
-        self, record: VoiceRecord, left_out: Sequence[ChosenClip], notes: Sequence[UserMessage], texts: Texts
-    ) -> str:
-        names = [texts("shell.quoted", name=clip.name) for clip in left_out]
-        missing = [texts("new.left_out", names=names)] if names else []
-        return " ".join(
-            [texts("notice.saved", name=record.name), *missing, *map(texts.write, notes), texts("notice.now_write")]
-        )
 
 
 def language_choices(chosen: str = "") -> list[tuple[str, str]]:

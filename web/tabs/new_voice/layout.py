@@ -26,6 +26,9 @@ EMPTY_FORM = "() => ['', '', '', null]"
 EMPTY_REST = "() => ['', false, null]"  # with what the draft empties
 CLEAR_SENT = "(notice, ...texts) => reprise.clearSent(notice, ...texts)"
 END_SAVING = "() => { reprise.endSaving(); }"
+TELL_SAVED = "(saved) => saved.notice"
+FOCUS_TEXT = "() => { reprise.beginWriting(); }"
+OFFER = "() => { window.repriseSaved.offer(); }"  # the answer is lost
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:
@@ -85,12 +88,21 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         asked.then,
         handlers.save_voice,
         [clips, name, speaker, agreed, description, language, changed, shared.token],
-        [trouble, agreed, shared.picker, shared.notice, shared.tabs, shared.changes],
+        [trouble, shared.saved, shared.changes],
         js=SEND_FORM,
         queue=True,
     )
     texts = [name, speaker, description]
-    saved.success(None, [trouble, *texts], texts, js=CLEAR_SENT, api_visibility="private")
+    saved.success(None, [trouble, *texts], [agreed, *texts], js=CLEAR_SENT, api_visibility="private")
     saved.then(None, js=END_SAVING)
     saved.failure(None, None, trouble, js=INTERRUPTED)
     trouble.change(None, js=SHOW_NOTICE)
+    _listen_to_saved(handlers, shared)
+
+
+def _listen_to_saved(handlers: NewVoiceHandlers, shared: SharedComponents) -> None:
+    shared.saved.use(None, shared.saved, shared.notice, js=TELL_SAVED, queue=False, api_visibility="private")
+    in_speak = [shared.picker, shared.tabs, shared.notice]
+    used = listen(shared.saved.use, handlers.use_saved, shared.token, in_speak)
+    used.success(None, js=FOCUS_TEXT)
+    used.failure(None, js=OFFER)

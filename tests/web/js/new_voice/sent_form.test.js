@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { english } from "../helpers.js";
 import { interrupted } from "../../../../web/static/new_voice/form_notice.js";
-import { clearSent, endSaving, isBeingSaved, saveOneAtATime, sendForm } from "../../../../web/static/new_voice/sent_form.js";
+import { clearSent, endSaving, hasActed, isBeingSaved, saveOneAtATime, sendForm } from "../../../../web/static/new_voice/sent_form.js";
 import { useWords } from "../../../../web/static/ui/words.js";
 
 const UNCHANGED = { __type__: "update" };
@@ -13,26 +13,38 @@ const FORM = [{ chosen: 0, clips: [{ path: "/a" }, { path: "/b" }] }, "Anna", ""
 let saved = [];
 let clips = null; // the recorder's
 let shown = {}; // elements by selector
-let press; // the listener for clicks
+const listeners = {}; // by event
 globalThis.document = {
-  addEventListener: (_type, listener) => (press = listener),
+  addEventListener: (type, listener) => (listeners[type] = listener),
   dispatchEvent: ({ type, detail }) => saved.push([type, detail]),
   querySelector: (selector) => shown[selector],
 };
 
-let begun; // whether the text to speak has the focus
-globalThis.window = { repriseRecorder: { ready: () => Promise.resolve(clips) }, reprise: { beginWriting: () => (begun = true) } };
+globalThis.window = { repriseRecorder: { ready: () => Promise.resolve(clips) } };
+saveOneAtATime();
+
+// An element of the page, which matches these selectors or is in elements that do, in a component with this id.
+const element = (id, ...matching) => ({
+  closest: (selector) => (selector.includes("id^=") ? { id } : matching.some((each) => selector.startsWith(each))),
+});
+const onSave = element("rp-save", "#rp-save", "button");
+
+// Sends a trusted event; returns whether it reaches Gradio.
+function use(target, type = "click") {
+  let reached = true;
+  listeners[type]({ target, type, isTrusted: true, stopPropagation: () => (reached = false) });
+  return reached;
+}
 
 test.beforeEach(() => {
   saved = [];
   shown = {};
-  begun = false;
   [clips] = FORM;
 });
 
 test("the texts and clips of a saved voice are cleared", async () => {
   assert.deepEqual(await sendForm(...FORM), FORM);
-  assert.deepEqual(clearSent("", "Anna", "", "A low voice"), ["", "", ""]);
+  assert.deepEqual(clearSent("", "Anna", "", "A low voice"), [false, "", "", ""]);
   assert.deepEqual(saved, [["reprise:saved", { paths: ["/a", "/b"], changed: "v" }]]);
 });
 
@@ -43,12 +55,12 @@ test("after a lost answer the page does not claim that the voice was not saved",
 
 test("texts that were changed meanwhile stay", async () => {
   await sendForm(...FORM);
-  assert.deepEqual(clearSent("", "Ben", "", "A high voice"), [UNCHANGED, "", UNCHANGED]);
+  assert.deepEqual(clearSent("", "Ben", "", "A high voice"), [false, UNCHANGED, "", UNCHANGED]);
 });
 
 test("everything stays if the voice was not saved", async () => {
   await sendForm(...FORM);
-  assert.deepEqual(clearSent("<p>There is already a voice called Anna</p>", "Anna", "", ""), [UNCHANGED, UNCHANGED, UNCHANGED]);
+  assert.deepEqual(clearSent("<p>There is already a voice called Anna</p>", "Anna", "", ""), [UNCHANGED, UNCHANGED, UNCHANGED, UNCHANGED]);
   assert.deepEqual(saved, []);
 });
 
@@ -69,13 +81,7 @@ test("a described voice has no clips", async () => {
 test("Save pressed before the event of a refusal is over is pressed again when it is", async () => {
   let presses = 0;
   shown = { "#rp-save": { click: () => (presses += 1) }, "#rp-form-notice .rp-notice": {} };
-  const click = (...matching) => {
-    let reached = true;
-    const target = { closest: (selector) => matching.some((each) => selector.startsWith(each)) };
-    press({ target, stopPropagation: () => (reached = false) });
-    return reached;
-  };
-  saveOneAtATime();
+  const click = (...matching) => use(element("rp-save", ...matching));
   endSaving();
   assert.ok(click("#rp-save"));
   await sendForm(...FORM);
@@ -90,7 +96,6 @@ test("Save pressed before the event of a refusal is over is pressed again when i
   endSaving();
   endSaving();
   assert.equal(presses, 1);
-  assert.ok(!begun);
 });
 
 test("the clips of the voice are known until it is saved", async () => {
@@ -98,5 +103,30 @@ test("the clips of the voice are known until it is saved", async () => {
   assert.deepEqual(["/a", "/c"].map(isBeingSaved), [true, false]);
   endSaving();
   assert.ok(!isBeingSaved("/a"));
-  assert.ok(begun);
+});
+
+test("what the user does after pressing Save counts, and nothing before it", () => {
+  const acts = {
+    "types elsewhere": () => use(element("rp-text", "button, a"), "input"),
+    "presses a button": () => use(element("rp-record", "button, a")),
+    "opens a tab by an arrow key": () => listeners["reprise:tab"]({ detail: "library" }),
+  };
+  for (const [name, act] of Object.entries(acts)) {
+    act();
+    use(onSave);
+    assert.ok(!hasActed(), name);
+    act();
+    assert.ok(hasActed(), name);
+  }
+  use(onSave);
+  use(element("rp-tab-new")); // beside all controls
+  use(onSave, "input");
+  assert.ok(!hasActed());
+});
+
+test("a consent that was given meanwhile stays", async () => {
+  use(onSave);
+  await sendForm(...FORM);
+  use(element("rp-consent", "button, a"), "input");
+  assert.deepEqual(clearSent("", "Ben", "", ""), [UNCHANGED, UNCHANGED, "", UNCHANGED]);
 });

@@ -81,18 +81,30 @@ def save(events: NewVoiceHandlers, *clips: dict[str, Any], request: Any = None, 
     return updates[-1]
 
 
-def test_saved_voice_is_picked_and_its_upload_deleted(
+def use(events: NewVoiceHandlers, voice_id: str) -> Updates:
+    return events.use_saved(gr.EventData(None, {"id": voice_id}), None, None)  # type: ignore[arg-type]
+
+
+def test_saved_voice_can_be_used_and_its_upload_is_deleted(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext
 ) -> None:
-    trouble, agreed, picker, message, tabs, broadcast = save(events, clip)
+    trouble, saved, broadcast = save(events, clip)
     record = library.find("Anna")
-    assert (trouble, agreed.value) == ("", False)
+    assert (trouble, saved["id"], broadcast["what"]) == ("", record.id, "voices")
+    assert saved["message"] == "Saved “Anna”. A note about the clip."
+    assert f"{saved['message']} Now write something to say." in saved["notice"]
+    picker, tabs, message = use(events, record.id)
     assert (picker.value, [label for label, _ in picker.choices]) == (record.id, ["Anna"])
-    assert "Saved “Anna”. A note about the clip. Now write something to say." in message
-    assert (tabs.selected, broadcast["what"]) == ("speak", "voices")
+    assert (tabs.selected, message) == ("speak", gr.skip())
     assert list(context.folder.iterdir()) == [], "the upload is deleted"
     assert library.load(record.id).references[0].transcript == "Hello there."
     assert record.references == 1
+
+
+def test_saved_voice_that_is_gone_is_not_used(events: NewVoiceHandlers) -> None:
+    picker, tabs, message = use(events, "0" * 32)
+    assert (picker, tabs.selected) == (gr.skip(), "speak")
+    assert 'role="alert"' in message
 
 
 def test_words_are_required_only_if_the_model_needs_them(
@@ -136,10 +148,10 @@ def test_described_voice_is_saved_with_a_sample(
     missing = save_described()[0]
     assert "Describe the voice." in missing
     assert "Give the voice a name." in missing
-    trouble, *_, picker, message, _, _ = save_described(name="Ben", description=" A low voice. ")
+    trouble, saved, _ = save_described(name="Ben", description=" A low voice. ")
     record = library.find("Ben")
-    assert (trouble, picker.value, record.description, record.consent) == ("", record.id, "A low voice.", None)
-    assert "Saved “Ben”." in message
+    assert (trouble, saved["id"], record.description, record.consent) == ("", record.id, "A low voice.", None)
+    assert saved["message"] == "Saved “Ben”."
     assert library.load(record.id).references[0].transcript == SAMPLE_TEXTS["en"]
     assert engine.asked[-1][:2] == (SAMPLE_TEXTS["en"], BuiltInVoice(description="A low voice."))
     spoken = context.voices.ready(record.id, owner="local", instructions="Slowly.")
@@ -243,7 +255,7 @@ def test_clips_are_merged_into_one_reference(
 ) -> None:
     """Each reference of a prompt is a speaker, so a second reference would be another speaker."""
     clips = [store_clip(context, CLIP, words="One"), store_clip(context, STORY, words="two three!", start=1.0, end=9.0)]
-    *_, message, _, _ = save(events, *clips)
+    message = save(events, *clips)[1]["message"]
     (only,) = library.load(library.find("Anna").id).references
     assert only.transcript == "One. two three!"
     assert only.duration == pytest.approx(3.1 + 8.0 + 0.2, abs=0.6)
@@ -260,7 +272,7 @@ def test_clips_over_the_limit_are_left_out_and_reported(
         store_clip(context, CLIP, words="Third."),
     ]
     assert clips[0]["seconds"] * 2 > MAX_MERGED_SECONDS
-    *_, message, _, _ = save(events, *clips)
+    message = save(events, *clips)[1]["message"]
     (only,) = library.load(library.find("Anna").id).references
     assert only.transcript == "Hello there. Third."
     assert "Not used, because the other clips already reach the maximum length: “second”." in message
@@ -336,10 +348,9 @@ def test_form_that_is_sent_again_makes_no_second_voice(
 ) -> None:
     """The page has lost the answer, and uploads its clips again. Other clips or fields are another voice."""
     save(events, store_clip(context, CLIP))
-    trouble, _, picker, message, *_ = save(events, store_clip(context, CLIP))
+    trouble, saved, _ = save(events, store_clip(context, CLIP))
     (record,) = library.list()
-    assert (trouble, picker.value) == ("", record.id)
-    assert "Saved “Anna”." in message
+    assert (trouble, saved["id"], saved["message"]) == ("", record.id, "Saved “Anna”.")
     assert list(context.folder.iterdir()) == []
     for again, changes in (
         (store_clip(context, STORY), {}),
@@ -425,9 +436,9 @@ def test_changed_clips_are_saved_as_the_same_voice(
     assert library.load(record.id) == before
     engine._prepare = prepare
     for again in (clip, store_clip(context, CLIP)):
-        trouble, _, picker, message, _, broadcast = save(events, again, name="Änne", changed=changed)
-        assert (trouble, picker.value, broadcast["what"]) == ("", record.id, "voices")
-        assert "Saved “Änne”." in message
+        trouble, saved, broadcast = save(events, again, name="Änne", changed=changed)
+        assert (trouble, saved["id"], broadcast["what"]) == ("", record.id, "voices")
+        assert "Saved “Änne”." in saved["message"]
     assert list(context.folder.iterdir()) == []
     after = library.load(record.id)
     assert (after.name, after.tags, after.description) == ("Änne", ("warm",), "From the kitchen.")
@@ -520,8 +531,8 @@ def test_messages_escape_html(
     context: WebContext, library: VoiceLibrary, clip: dict[str, Any], engine: FakeEngine
 ) -> None:
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
-    *_, message, _, _ = save(NewVoiceHandlers(context), clip, name="<b>{{x}}</b> `${alert(1)}`")
-    assert "Saved “&lt;b&gt;{{x}}&lt;/b&gt; `${alert(1)}`”." in message
+    _, saved, _ = save(NewVoiceHandlers(context), clip, name="<b>{{x}}</b> `${alert(1)}`")
+    assert "Saved “&lt;b&gt;{{x}}&lt;/b&gt; `${alert(1)}`”." in saved["notice"]
 
 
 def test_saving_has_its_own_bounded_pool(events: NewVoiceHandlers, clip: dict[str, Any], library: VoiceLibrary) -> None:

@@ -142,7 +142,7 @@ def test_recording_becomes_a_voice_that_speaks_and_messages_of_saving_are_in_vie
 
         page.set_viewport_size(PHONE)
         open_tab(page, "Speak")
-        check_messages_and_progress(page, engine, tmp_path, monkeypatch)
+        check_messages_and_progress(page, engine, library, tmp_path, monkeypatch)
     assert library.find("Anna 2").duration > 2
 
 
@@ -210,11 +210,13 @@ def change_the_clips(page: Page, library: VoiceLibrary) -> None:
     expect(name).to_have_value("")
 
 
-def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def check_messages_and_progress(
+    page: Page, engine: FakeEngine, library: VoiceLibrary, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Missing fields, taken names and the progress of saving are in view.
 
-    Focus moves to the first missing field, and after saving to the text to speak. Save can be pressed as soon as
-    a refusal is shown.
+    Focus moves to the first missing field, and after saving to the text to speak, unless something else was done
+    meanwhile. Save can be pressed as soon as a refusal is shown.
     """
     allowed = Event()
     encode = engine.encode_voice
@@ -239,7 +241,7 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path, mo
             meanwhile()
         finally:
             allowed.set()
-        expect(page.locator("#rp-text textarea")).to_be_focused()
+        expect(page.locator(".rp-steps")).to_be_hidden()
 
     open_tab(page, "New voice")
     save.click()
@@ -284,8 +286,10 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path, mo
         wait_until_in_view(page, "#rp-form-notice .rp-bad")
         agreed.check()
         save_all(press=lambda: press_before(ended))
-    saved_notice = page.locator("#rp-speak-notice")
+    saved_notice, offer = page.locator("#rp-speak-notice"), page.locator("#rp-saved-voice")
+    expect(page.locator("#rp-text textarea")).to_be_focused()
     expect(saved_notice).to_contain_text("Saved “Anna”.")
+    expect(offer).to_be_hidden()
     page.keyboard.insert_text("Good morning.")
     expect(saved_notice).to_be_hidden()  # typing, and pasting as here, hides the notice
 
@@ -313,8 +317,9 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path, mo
         assert not page.evaluate("window.pressed"), "one voice is saved at a time"
 
     save_all(begin_next)
-    expect(saved_notice).to_contain_text("Saved “Anna 2”.")
-    open_tab(page, "New voice")
+    expect(offer).to_contain_text("Saved “Anna 2”.")
+    expect(save).to_be_focused()
+    expect(picker(page)).to_have_value("Anna")
     expect(page.locator(".rp-clip-line")).to_have_count(1)
     expect(page.locator(".rp-clip-line")).to_contain_text("other.flac")
     expect(name).to_have_value("Ben")
@@ -333,8 +338,17 @@ def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path, mo
     words.fill("Hello again.")
     ben.check()
     save_all(change_clips)
-    expect(saved_notice).to_contain_text("Saved “Ben”.")
-    open_tab(page, "New voice")
+    expect(offer).to_contain_text("Saved “Ben”.")
     expect(page.locator("#rp-changed-voice")).to_contain_text("Anna")
     expect(page.locator(".rp-clip-line")).to_have_count(1)
     expect(name).to_have_value("Anna")
+    open_tab(page, "History")
+    use = offer.get_by_role("button", name="Use this voice")
+    with refuse_event(page, library.find("Ben").id, lambda: use.press("Enter")):
+        expect(offer).to_be_hidden()
+    expect(page.get_by_role("tab", name="History")).to_have_attribute("aria-selected", "true")
+    use.press("Enter")
+    expect(page.locator("#rp-text textarea")).to_be_focused()
+    expect(picker(page)).to_have_value("Ben")
+    expect(saved_notice).to_contain_text("Saved “Ben”.")
+    expect(offer).to_be_hidden()
