@@ -36,6 +36,7 @@ import * as checker from "./status/checker.js";
 import * as status from "./status/status.js";
 import { describeAccordions, focusWhenShown, listen, nameOverflow } from "./ui/keyboard.js";
 import { closeFromOutside, keepInPage } from "./ui/menus.js";
+import { deletionFailed } from "./ui/undo.js";
 import { translate } from "./ui/words.js";
 
 // By the path of their markup, or of their module if there is no markup.
@@ -81,6 +82,10 @@ window.reprise = {
   beginSpeaking,
   beginWriting,
   clearSent,
+  deletionsFailed(id) {
+    deletionFailed(document.getElementById(id));
+    document.dispatchEvent(new CustomEvent("reprise:refused"));
+  },
   draft,
   endSaving,
   fillIn,

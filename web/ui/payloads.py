@@ -52,6 +52,14 @@ def parse_payload(model: type[PayloadT], source: object = None, /, **values: Any
         raise UnexpectedPayload from None  # the cause would quote the values
 
 
+def affected_id(event: object) -> str:
+    """Return the id of the item that an event affects, ignoring its other fields; "" if missing."""
+    from web.gradio_internals import event_value  # lazy, as above
+
+    value = event_value(event)
+    return parse_payload(_AffectedItem, id=value.get("id") if isinstance(value, dict) else None).id
+
+
 def default_if_invalid(default: Any) -> WrapValidator:
     """Replace any invalid value of a field by a default."""
 
@@ -83,3 +91,7 @@ Ticket = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z-]{1,64}$")]
 ShortText = Annotated[str, StringConstraints(max_length=10_000)]
 """Text of an input field; storage checks the actual limits."""
 Count = Annotated[int, Field(ge=0, le=2**53)]
+
+
+class _AffectedItem(Payload):
+    id: SelectedId

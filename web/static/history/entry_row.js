@@ -9,9 +9,9 @@ import { deleteWithUndo } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 export class EntryRow {
-  // act(event, data): "star", "withdraw", "again", "refresh".
-  constructor(entry, act) {
-    Object.assign(this, { entry, act });
+  // act(event, data): "withdraw", "again", "refresh". stars: the Marks of all entries.
+  constructor(entry, act, stars) {
+    Object.assign(this, { entry, act, stars });
     const language = pageLanguage();
     this.node = create("li", { class: "rp-entry" });
     this.play = button({ class: "rp-entry-play rp-toggle", onclick: () => this.toggle() }, ...playAndPause());
@@ -53,8 +53,8 @@ export class EntryRow {
   }
 
   update(entry) {
-    this.entry = entry;
-    this.star.setAttribute("aria-pressed", String(entry.starred));
+    this.entry = { ...entry, starred: this.stars.of(entry.id, entry.starred) };
+    this.star.setAttribute("aria-pressed", String(this.entry.starred));
     for (const link of this.links) {
       link.href = atLoudness(entry.links[link.dataset.kind]);
       link.download = "";
@@ -76,7 +76,7 @@ export class EntryRow {
   setStar() {
     const starred = !this.entry.starred;
     this.update({ ...this.entry, starred });
-    this.act("star", { id: this.entry.id, starred });
+    this.stars.set(this.entry.id, starred);
   }
 
   remove() {

@@ -2,9 +2,10 @@
 
 import { EntryRow } from "./entry_row.js";
 import { emptiness } from "./facts.js";
+import { Marks } from "../connection/marks.js";
 import { forgetEverything } from "../draft/page_draft.js";
 import { emptyState } from "../ui/empty.js";
-import { finishDeletions } from "../ui/undo.js";
+import { deletionFailed, finishDeletions } from "../ui/undo.js";
 import { words } from "../ui/words.js";
 
 const LINKS_LAST = 8 * 60_000; // ms: a little less than the server's links are valid
@@ -15,6 +16,7 @@ export function mount({ element, props, trigger, watch }) {
   const more = element.querySelector(".rp-more");
   const older = element.querySelector(".rp-history-older");
   const rows = new Map(); // by id
+  const stars = new Marks((id, starred) => trigger("star", { id, starred }));
   let signed = 0;
 
   function show(value) {
@@ -32,7 +34,7 @@ export function mount({ element, props, trigger, watch }) {
     const added = entries[last + 1]; // by “Show more”
     const held = more === document.activeElement;
     entries.forEach((entry, place) => {
-      const row = rows.get(entry.id) ?? new EntryRow(entry, trigger);
+      const row = rows.get(entry.id) ?? new EntryRow(entry, trigger, stars);
       rows.set(entry.id, row);
       row.update(entry);
       if (list.children[place] !== row.node) list.insertBefore(row.node, list.children[place] ?? null);
@@ -63,10 +65,13 @@ export function mount({ element, props, trigger, watch }) {
   }
 
   function receive() {
-    if (props.value?.forget) forgetEverything();
-    show(props.value);
+    const { forget, refused } = props.value ?? {};
+    if (forget) forgetEverything();
+    if (refused === undefined) show(props.value);
+    else deletionFailed(rows.get(refused)?.node);
   }
 
+  window.repriseHistory = { starred: () => stars.over() };
   watch("value", receive);
   receive(); // the value sent before this script ran
   more.addEventListener("click", () => trigger("more", {}));

@@ -9,6 +9,7 @@ const UNDO_FOR = 10_000; // ms
 const BACK_AFTER = 30_000; // ms, after which the node is restored: the server has not deleted the item. A list may take long to arrive
 
 const waiting = new Map(); // pending deletions, by the item's node
+const sent = new Map(); // functions that restore the items of deletions that the server may not have done, by node
 whenLeaving(() => [...waiting.keys()].forEach(finish));
 
 // node: the item's, removed by its creator once the server has deleted the item. act(): deletes the item; it may return a
@@ -57,7 +58,22 @@ function finish(node) {
   };
   const done = act();
   if (done?.then) done.then((deleted) => deleted || reappear());
-  else setTimeout(reappear, BACK_AFTER);
+  else {
+    const late = setTimeout(() => deletionFailed(node), BACK_AFTER);
+    sent.set(node, () => {
+      clearTimeout(late);
+      reappear();
+    });
+  }
+}
+
+// Restores the items within an element whose deletions were sent. Called when the server has refused them, or will not answer.
+export function deletionFailed(within) {
+  for (const [node, reappear] of [...sent]) {
+    if (!within?.contains(node)) continue;
+    sent.delete(node);
+    reappear();
+  }
 }
 
 function restore(nodes, line) {

@@ -20,9 +20,9 @@ from web.tabs.history.views import (
     retention_time,
     storage_use_html,
 )
-from web.ui.events import broadcast_change, skip_on_error
+from web.ui.events import broadcast_change, skip_on_error, with_nonce
 from web.ui.messages import error_message, notice
-from web.ui.payloads import Id, Payload, SelectedId, default_if_invalid, parse_payload
+from web.ui.payloads import Id, Payload, SelectedId, affected_id, default_if_invalid, parse_payload
 from web.ui.voice_picker import select_voice
 
 if TYPE_CHECKING:
@@ -123,15 +123,21 @@ class HistoryHandlers:
         return self._change(star, token, request)
 
     def delete_entry(self, token: Any, event: gr.EventData, request: gr.Request) -> Updates:
-        """Outputs: notice, change broadcast. A take of a script stays in the script."""
+        """Outputs: notice, change broadcast, list (`refused`: an entry that is not deleted).
+
+        A take of a script stays in the script.
+        """
+        refused: Any = with_nonce({"refused": affected_id(event)})
 
         def delete(owner: str, texts: Texts) -> str:
+            nonlocal refused
             entry = parse_payload(HistoryEntry, event).id
             of_script = self._history.get(entry, owner=owner).script_id
             self._history.withdraw(entry, owner=owner)
+            refused = gr.skip()
             return texts("history.left_to_script") if of_script else texts("history.deleted")
 
-        return self._change(delete, token, request)
+        return *self._change(delete, token, request), refused
 
     def reuse_entry(self, token: Any, event: gr.EventData, request: gr.Request) -> Updates:
         """Outputs: Speak's hints, which write its text, voice, seed, settings, accordion, notice; tab; own notice."""

@@ -54,8 +54,12 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     for event in (more.then, entries.refresh):
         show(event, handlers.refresh_list, query, entries)
     keep_choices(voice, keep, days)
-    listen(entries.star, handlers.star_entry, token, [message, shared.changes], trigger_mode="multiple")
-    listen(entries.withdraw, handlers.delete_entry, token, [message, shared.changes], trigger_mode="multiple")
+    changed = [message, shared.changes]
+    starred_entry = listen(entries.star, handlers.star_entry, token, changed, trigger_mode="multiple")
+    for over in (starred_entry.then, starred_entry.failure):
+        over(None, js="() => { window.repriseHistory.starred(); }")
+    deleted = listen(entries.withdraw, handlers.delete_entry, token, [*changed, entries], trigger_mode="multiple")
+    deleted.failure(None, js="() => { reprise.deletionsFailed('rp-history'); }")
     speak = [shared.hints, shared.picker, *shared.settings, shared.notice, shared.tabs]
     listen_to_latest(entries.again, handlers.reuse_entry, token, [*speak, message])
     for choice, handler in ((keep, handlers.set_history_enabled), (days, handlers.set_retention)):

@@ -31,8 +31,8 @@ from web.gradio_internals import event_value
 from web.tabs.library.views import library_view
 from web.ui.events import broadcast_change, skip_on_error, with_nonce
 from web.ui.messages import error_message
-from web.ui.payloads import Id, Payload, SelectedId, ShortText, default_if_invalid, parse_payload
-from web.ui.voice_picker import SelectedVoice, select_voice
+from web.ui.payloads import Id, Payload, SelectedId, ShortText, affected_id, default_if_invalid, parse_payload
+from web.ui.voice_picker import select_voice
 from web.uploads.files import delete_upload, uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class LibraryHandlers:
             text = texts("library.saved" if after == before else "library.renamed", name=after)
             return {**_answer(text, about=changes.id), "saved": True}
 
-        return self._answer_action(update, token, request, about=_voice_of(event))
+        return self._answer_action(update, token, request, about=affected_id(event))
 
     def change_picture(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, change broadcast. Event: `id`, and an uploaded picture or `remove`."""
@@ -176,7 +176,7 @@ class LibraryHandlers:
             picker = select_voice(others, None, texts)
             return _answer(texts("library.speaks_now", name=others[0].name), about=voice, replacement=others[0].id)
 
-        return *self._answer_action(delete, token, request, about=_voice_of(event)), picker
+        return *self._answer_action(delete, token, request, about=affected_id(event)), picker
 
     def restore_voice(self, event: gr.EventData, selected: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, change broadcast, voice picker. The voice is selected again unless the visitor has selected
@@ -197,7 +197,7 @@ class LibraryHandlers:
                 return _answer(texts("library.back", name=name), about=voice.id)
             return _answer(texts("library.back_as", before=before, name=name), about=voice.id)
 
-        return *self._answer_action(restore, token, request, about=_voice_of(event)), picker
+        return *self._answer_action(restore, token, request, about=affected_id(event)), picker
 
     def purge_deleted(self, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, change broadcast. Empties the owner's trash."""
@@ -248,7 +248,7 @@ class LibraryHandlers:
         self, change: Callable[[str, Texts], str], event: gr.EventData, token: Any, request: gr.Request
     ) -> Updates:
         """Run a change. change: takes the owner's key and the texts, and returns the text to show."""
-        voice = _voice_of(event)
+        voice = affected_id(event)
 
         def act(owner: Owner, texts: Texts) -> Answer:
             return _answer(change(owner.key, texts), about=voice)
@@ -308,12 +308,6 @@ def _answer(
     text: str, *, kind: str = "good", lines: list[str] | None = None, about: str = "", replacement: str = ""
 ) -> Answer:
     return with_nonce({"kind": kind, "text": text, "lines": lines or [], "id": about, "replacement": replacement})
-
-
-def _voice_of(event: gr.EventData) -> str:
-    """Return the id of the voice that an event affects, ignoring its other fields; "" if missing."""
-    value = event_value(event)
-    return parse_payload(SelectedVoice, voice=value.get("id") if isinstance(value, dict) else None).voice
 
 
 def _changed_fields(changes: VoiceChanges) -> dict[str, Any]:

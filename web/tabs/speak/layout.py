@@ -74,7 +74,9 @@ def _listen_to_rail(handlers: RailHandlers, shared: SharedComponents, rail: gr.H
     picker, token = shared.picker, shared.token
     for event in (rail.renew_links, shared.changes.voices):
         show(event, handlers.list_voices, token, rail)
-    listen(rail.mark, handlers.mark_voice, token, rail, trigger_mode="multiple")
+    marked = listen(rail.mark, handlers.mark_voice, token, rail, trigger_mode="multiple")
+    for over in (marked.then, marked.failure):
+        over(None, js="() => { window.repriseRail.marked(); }")
     chose = keeping(picker, "return reprise.picking;")
     rail.pick(None, None, picker, js=chose, queue=False, api_visibility="private")
 
@@ -122,6 +124,7 @@ def _listen_to_takes(
     handlers, changed = TakeListHandlers(context), [takes, shared.notice, shared.changes]
     show(takes.renew_links, handlers.list_takes, [shared.token], takes)
     listen(takes.star, handlers.star_take, [shared.token], changed, trigger_mode="multiple")
-    listen(takes.erase, handlers.delete_take, [shared.token], changed, trigger_mode="multiple")
+    erased = listen(takes.erase, handlers.delete_take, [shared.token], changed, trigger_mode="multiple")
+    erased.failure(None, js="() => { reprise.deletionsFailed('rp-takes'); }")
     show(takes.seed, handlers.reuse_seed, None, [seed, accordion])
     shared.changes.history(None, None, None, js="() => { window.repriseTakes?.refresh(); }")

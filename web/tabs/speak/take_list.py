@@ -12,7 +12,7 @@ from storage.errors import TakeNotFound
 from web.tabs.speak.views import take_view
 from web.ui.events import broadcast_change, skip_on_error, with_nonce
 from web.ui.messages import error_message, notice
-from web.ui.payloads import Id, Ids, Payload, parse_payload
+from web.ui.payloads import Id, Ids, Payload, affected_id, parse_payload
 
 if TYPE_CHECKING:
     from web.context import WebContext
@@ -67,14 +67,15 @@ class TakeListHandlers:
             return self._failure(error, request)
 
     def delete_take(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
-        """Outputs: list, notice, change broadcast."""
+        """Outputs: list (`refused`: a take that is not deleted), notice, change broadcast."""
         try:
             owner, deletion = self._context.owner(token, request), parse_payload(TakeDeletion, event)
             self._context.takes.delete(deletion.id, owner=owner.key)
             self._context.take_proofs.forget(owner.key, deletion.id)
             return list_value(self._context, owner, deletion.ids), "", broadcast_change("history")
         except Exception as error:
-            return self._failure(error, request)
+            _, *others = self._failure(error, request)
+            return with_nonce({"refused": affected_id(event)}), *others
 
     @skip_on_error(2)
     def reuse_seed(self, event: gr.EventData) -> Updates:

@@ -59,7 +59,7 @@ let left;
 globalThis.addEventListener = (name, listener) => name === "pagehide" && (left = listener);
 globalThis.document = { createElement: (tag) => Object.assign(new Element(), { tag }), activeElement: null, querySelectorAll: () => [] };
 globalThis.window = { fetch: () => {} };
-const { deleteWithUndo, finishDeletions, isDeleted } = await import("../../../../web/static/ui/undo.js");
+const { deleteWithUndo, deletionFailed, finishDeletions, isDeleted } = await import("../../../../web/static/ui/undo.js");
 
 function rows(count) {
   const list = new Element();
@@ -130,6 +130,23 @@ test("an item of a list whose next answer takes long does not reappear for a mom
   assert.ok(isDeleted(nodes[0]));
   mock.timers.tick(1);
   assert.ok(!isDeleted(nodes[0]));
+});
+
+test("an item whose deletion is refused reappears at once, and can be deleted again", () => {
+  const { list, nodes } = rows(3);
+  for (const node of nodes) deleteWithUndo(node, () => {});
+  finishDeletions(nodes[0]);
+  finishDeletions(nodes[1]);
+  deletionFailed(undefined);
+  deletionFailed(nodes[1]);
+  assert.deepEqual(nodes.map(isDeleted), [true, false, true]);
+  deletionFailed(list);
+  assert.deepEqual(nodes.map(isDeleted), [false, false, true], "the last deletion can still be undone");
+  mock.timers.tick(10_000);
+  deleteWithUndo(nodes[1], () => {});
+  finishDeletions(nodes[1]);
+  mock.timers.tick(29_999);
+  assert.deepEqual(nodes.map(isDeleted), [false, true, true]);
 });
 
 test("focus returns to an item that reappears, unless it was moved meanwhile", async () => {

@@ -179,7 +179,10 @@ def test_deleting_an_entry_keeps_the_take_of_its_script(context: WebContext, eve
     (only,) = context.storage.scripts.cards(script.id)
     context.storage.scripts.attach(only.id, spoken("One."))
     take = context.storage.history.page(search="one").records[0]
-    assert "deleted" in events.delete_entry(None, event_data(id=kept.id), NO_REQUEST)[0]
+    message, _, shown = events.delete_entry(None, event_data(id=kept.id), NO_REQUEST)
+    assert "deleted" in message
+    assert shown == gr.skip()
+    assert events.delete_entry(None, event_data(id=kept.id), NO_REQUEST)[2]["refused"] == kept.id
     assert "its script still has the take" in events.delete_entry(None, event_data(id=take.id), NO_REQUEST)[0]
     assert list_texts(events) == []
     assert context.storage.scripts.list()[0].done == 1

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from engine.audio import encode_audio
+from engine.errors import InvalidInput
 from storage import Storage
 from storage.pronunciations import Pronunciation
 from storage.repositories.takes import NewTake
@@ -17,6 +19,7 @@ from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voi
 from tests.support.waiting import until
 from tests.web.visiting import (
     downloaded,
+    drop_late_timers,
     finish_deletions,
     hold_response,
     open_tab,
@@ -146,10 +149,48 @@ def delete_takes(page: Page, storage: Storage) -> None:
             storage.history.delete(gone.id)  # as another page does
         route.continue_()
 
+    keep_what_is_not_deleted_and_the_last_star(page, storage)
+
     page.route("**/gradio_api/run/**", delete_before)
     entry(page, "Number 17.").get_by_role("button", name="Star: Number 17.").click()
     expect(page.locator("#rp-history-notice .rp-bad")).to_be_in_viewport(ratio=1)
     page.unroute_all(behavior="wait")
+
+
+def keep_what_is_not_deleted_and_the_last_star(page: Page, storage: Storage) -> None:
+    row, notice = entry(page, "Number 16."), page.locator("#rp-history-notice .rp-bad")
+    kept = next(record for record in storage.history.page().records if record.text == "Number 16.")
+
+    def delete() -> None:
+        row.get_by_role("button", name="Delete", exact=True).click()
+        finish_deletions(page)
+
+    drop_late_timers(page)
+    with mock.patch.object(storage.history, "withdraw", side_effect=InvalidInput("history.nothing")):
+        delete()
+        expect(row.get_by_role("button", name="Play: Number 16.")).to_be_visible()
+    expect(notice).to_be_in_viewport(ratio=1)
+    with refuse_event(page, kept.id, delete):
+        expect(row.get_by_role("button", name="Play: Number 16.")).to_be_hidden()
+    expect(row.get_by_role("button", name="Play: Number 16.")).to_be_visible()
+    expect(page.get_by_text("The server refused a request")).to_be_visible()
+
+    star, held = row.get_by_role("button", name="Star: Number 16."), []
+
+    def hold_first(route: Route) -> None:
+        is_star = not held and '"starred"' in (route.request.post_data or "")
+        held.append(route) if is_star else route.continue_()
+
+    page.route("**/gradio_api/run/**", hold_first)
+    star.click()
+    star.click()
+    while not held:
+        page.wait_for_timeout(20)
+    with page.expect_response(lambda answer: '"starred":false' in (answer.request.post_data or "")):
+        held[0].continue_()
+    assert not storage.history.get(kept.id).starred, "the last press counts"
+    page.unroute("**/gradio_api/run/**", hold_first)
+    expect(star).to_have_attribute("aria-pressed", "false")
 
 
 def use_take_again(page: Page, storage: Storage) -> None:

@@ -4,16 +4,18 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Request, Route, expect
 
-from engine.errors import InvalidText
+from engine.errors import InvalidText, TakeNotFound
 from engine.text import speaking_time
 from storage import Storage, VoiceLibrary, VoiceRecord
 from storage.voices.sample_voices import install_samples
 from studio import recognition
+from studio.takes.store import TakeStore
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.support.waiting import TIMEOUT, until
 from tests.web.conftest import read_wav
@@ -21,6 +23,7 @@ from tests.web.visiting import (
     PHONE,
     SIZE,
     downloaded,
+    drop_late_timers,
     finish_deletions,
     hold_response,
     open_settings,
@@ -213,6 +216,12 @@ def play_compare_save_and_delete(page: Page, storage: Storage) -> None:
     expect(row(page).get_by_role("button", name="Undo")).to_be_focused()
     expect(row(page).locator(".rp-take-text")).to_be_hidden()
     page.keyboard.press("Enter")
+    expect(row(page).locator(".rp-take-text")).to_be_visible()
+    drop_late_timers(page)
+    with mock.patch.object(TakeStore, "delete", side_effect=TakeNotFound("Gone.")):
+        row(page).get_by_role("button", name="Delete").click()
+        finish_deletions(page)
+        expect(page.locator("#rp-speak-notice .rp-bad")).to_be_visible()
     expect(row(page).locator(".rp-take-text")).to_be_visible()
     row(page).get_by_role("button", name="Delete").click()
     assert len(storage.history.page().records) == 2, "the deletion can still be undone"

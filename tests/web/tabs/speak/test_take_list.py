@@ -78,8 +78,9 @@ def test_takes_of_other_owners_are_unreachable(
     his_list = events.list_takes(ben.token, None, event(ids=[hers]))  # type: ignore[arg-type]
     assert (his_list["takes"], his_list["gone"]) == ([], [hers])
     for act in (events.star_take, events.delete_take):
-        _, message, _ = act(ben.token, None, event(ids=[hers], id=hers, starred=True))  # type: ignore[arg-type]
+        shown, message, _ = act(ben.token, None, event(ids=[hers], id=hers, starred=True))  # type: ignore[arg-type]
         assert 'role="alert"' in message
+    assert shown["refused"] == hers
     (take,) = events.list_takes(anna.token, None, event(ids=[hers]))["takes"]  # type: ignore[arg-type]
     assert (take["starred"], take["listed"]) == (False, history)
     assert "from this server" in events.star_take("forged", None, event(ids=[hers], id=hers, starred=True))[1]  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-// The takes of this session, played by the player. Its value: { takes, gone } from web/tabs/speak/take_list.py. Its events:
+// The takes of this session, played by the player. Its value: { takes, gone } or { refused } from web/tabs/speak/take_list.py. Its events:
 // `renew_links`, `star`, `erase`, `check`, each with all shown ids; `again`, `seed`; `speak_more` and `stop_speech`, with the
 // tickets of takes that are generated in the background.
 
@@ -13,7 +13,7 @@ import { button, create, isShown } from "../../ui/elements.js";
 import { randomName } from "../../connection/random.js";
 import { atLoudness } from "../../sound/loudness.js";
 import { lengthOf } from "../../ui/format.js";
-import { deleteWithUndo, finishDeletions } from "../../ui/undo.js";
+import { deleteWithUndo, deletionFailed, finishDeletions } from "../../ui/undo.js";
 import { pageLanguage, words } from "../../ui/words.js";
 
 const LETTERS = "ABCD";
@@ -68,6 +68,7 @@ class Takes {
       this.joined(this.props.value);
       return;
     }
+    if (this.props.value.refused !== undefined) deletionFailed(this.rows.get(this.props.value.refused)?.node);
     if (this.props.value.proof) this.checked(this.props.value.proof);
     if (!this.props.value.takes) {
       this.show();

@@ -4,6 +4,7 @@
 
 import { LinkRefresh } from "../link_refresh.js";
 import { soundOf } from "./voice_card.js";
+import { Marks } from "../../connection/marks.js";
 import { Newest } from "../../connection/newest.js";
 import { answer, named } from "../../draft/deep_links.js";
 import { found, languageName, sorted } from "../../library/voices.js";
@@ -31,6 +32,7 @@ class VoiceRail {
     this.list = this.find(".rp-rail-list");
     this.search = this.find("input");
     this.links = new LinkRefresh(() => trigger("renew_links"));
+    this.marks = new Marks((id, marked) => trigger("mark", { id, marked }));
     this.long = new LongList(this.list, () => this.show());
     this.search.oninput = () => this.long.restart();
     for (const part of [this.list, this.search]) part.onkeydown = (event) => this.move(event);
@@ -54,6 +56,7 @@ class VoiceRail {
     const { at, voices } = this.props.value ?? {};
     if (!voices || !this.newest.takes(at)) return; // an answer may come after a newer list
     Object.assign(this, { arrived: true, voices });
+    for (const voice of voices) voice.favourite = this.marks.of(voice.id, voice.favourite);
     learnColours(this.voices);
     answer("voice", this.voices.some(({ id }) => id === named("voice")));
     this.links.arrived();
@@ -169,7 +172,7 @@ class VoiceRail {
     this.stop = id; // it is shown at its new place, too
     this.show();
     this.rows.get(id).querySelector(".rp-rail-star").focus();
-    this.trigger("mark", { id, marked: voice.favourite });
+    this.marks.set(id, voice.favourite);
   }
 
   // ---- as a sheet
@@ -210,5 +213,5 @@ class VoiceRail {
 
 export function mount(component) {
   const rail = new VoiceRail(component);
-  window.repriseRail = { open: (opener) => rail.open(opener) };
+  window.repriseRail = { open: (opener) => rail.open(opener), marked: () => rail.marks.over() };
 }

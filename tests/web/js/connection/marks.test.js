@@ -1,0 +1,53 @@
+// Stars and favourites: the last state that the user saw is the last that the server gets.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+let leave;
+globalThis.addEventListener = (name, listener) => name === "pagehide" && (leave = listener);
+globalThis.window = { fetch: () => {} };
+globalThis.document = { querySelectorAll: () => [] };
+const { Marks } = await import("../../../../web/static/connection/marks.js");
+
+function marksOf() {
+  const sent = [];
+  return { sent, marks: new Marks((...mark) => sent.push(mark)) };
+}
+
+test("a mark is sent when the one before is answered, and only in its last state", () => {
+  const { sent, marks } = marksOf();
+  marks.set("a", true);
+  marks.set("a", false);
+  marks.set("b", true);
+  marks.set("a", true);
+  marks.set("a", false);
+  assert.deepEqual(sent, [["a", true]]);
+  marks.over();
+  assert.deepEqual(sent, [["a", true], ["a", false]]);
+  marks.over();
+  marks.over();
+  assert.deepEqual(sent, [["a", true], ["a", false], ["b", true]]);
+  marks.set("a", true);
+  assert.deepEqual(sent.at(-1), ["a", true]);
+});
+
+test("a list from before the last mark does not show an older state", () => {
+  const { marks } = marksOf();
+  marks.set("a", true);
+  assert.equal(marks.of("a", false), true);
+  marks.set("a", false);
+  assert.equal(marks.of("a", true), false);
+  assert.equal(marks.of("b", true), true);
+  marks.over();
+  assert.equal(marks.of("a", true), false);
+  marks.over();
+  assert.equal(marks.of("a", true), true);
+});
+
+test("marks that wait are sent when the page is left", () => {
+  const { sent, marks } = marksOf();
+  marks.set("a", true);
+  marks.set("a", false);
+  leave();
+  assert.deepEqual(sent, [["a", true], ["a", false]]);
+});
