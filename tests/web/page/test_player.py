@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -524,6 +525,13 @@ def test_takes_play_and_compare_at_the_same_position(used_page: Page) -> None:
     expect(page.locator(".rp-status")).to_have_text(away)
     page.locator(".rp-play").click()
     expect(page.locator(".rp-status")).not_to_contain_text("cannot be played")
+    page.evaluate("""() => {
+        const source = () => new Promise((resolve) => (window.tellElsewhere = resolve));
+        window.played = window.reprisePlayer.play("told elsewhere", source);
+    }""")
+    expect(page.locator(".rp-status")).to_have_text("Loading…")
+    assert page.evaluate("window.tellElsewhere(), window.played") is False
+    expect(page.locator(".rp-status")).not_to_have_text(re.compile("Loading…|cannot be played"))
     page.evaluate("() => { window.reprisePlayer.play('on a slow server', () => new Promise(() => {})); }")
     expect(page.locator(".rp-status")).to_have_text("Loading…")
     page.locator(".rp-stop-all").press("Enter")

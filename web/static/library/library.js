@@ -6,7 +6,7 @@ import { DeletedVoices } from "./deleted.js";
 import { ImportedFiles, wholeFiles } from "./files.js";
 import { changes, outdated } from "./form_fields.js";
 import { offerForm } from "./offers.js";
-import { bytesIn, found, ordered, withReplacement } from "./voices.js";
+import { bytesIn, found, ordered, soundOf, withReplacement } from "./voices.js";
 import { guardLeaving } from "../connection/leaving.js";
 import { Newest } from "../connection/newest.js";
 import { create } from "../ui/elements.js";
@@ -19,9 +19,6 @@ import { pageLanguage, words } from "../ui/words.js";
 
 const FRESH = 8 * 60_000; // ms: the links in the list are valid for ten minutes
 const TICK = 15_000; // ms
-
-// The player's id of a voice's clip.
-const soundOf = ({ id, agreed }) => `clip-${id}${agreed}`;
 
 class Library {
   constructor({ element, props, trigger, upload, watch }) {

@@ -3,6 +3,9 @@
 // Removes case and accents, as the server does to compare texts.
 export const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
+// The player's id of a voice's clip. agreed: when its speaker did, which changes with the clips.
+export const soundOf = ({ id, agreed }) => `voice:${id}${agreed}`;
+
 const languageNames = new Map(); // by language and code
 
 // A language's name in the page's language; an unknown code as it is.

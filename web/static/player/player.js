@@ -291,8 +291,8 @@ class Player {
   // ---- the take list
 
   // Plays a take, or resumes it where it was paused. source: Int16Array samples, { rate, samples }, a promise of one of
-  // these, the URL of a 16-bit WAV, or a function that resolves to { wav, facts }, of which wav is one of these, or to null if
-  // the take is gone; not needed if the take is cached. facts: those of details.js and `status`, shown
+  // these, the URL of a 16-bit WAV, or a function that resolves to { wav, facts }, of which wav is one of these, to null if
+  // the take is gone, or to undefined if the page has told why it has none; not needed if the take is cached. facts: those of details.js and `status`, shown
   // while the take is loaded. Resolves to false if the take cannot be loaded, or another one was requested meanwhile.
   async play(id, source, facts = {}) {
     this.playback.wake(this.rate); // in the user gesture, before anything is fetched
@@ -344,7 +344,10 @@ class Player {
     const late = setTimeout(tell, LATE);
     try {
       const sounds = await Promise.all(takes.map((take) => this.load(...take)));
-      return wish === this.wishes ? sounds : null;
+      if (wish !== this.wishes) return null;
+      if (sounds.every(Boolean)) return sounds;
+      this.clearMessage();
+      return null;
     } catch (error) {
       if (wish === this.wishes) this.say(words("player.unplayable", { reason: error.message }), "problem");
       return null;
@@ -360,6 +363,7 @@ class Player {
     if (!source) throw new Error(words("player.gone"));
     if (typeof source === "function") {
       const answer = await source();
+      if (answer === undefined) return null;
       return this.load(id, answer?.wav, { ...given, ...answer?.facts });
     }
     const found = await (typeof source === "string" ? fetchedWav(source) : source);

@@ -400,7 +400,7 @@ class ScriptEditor {
   hearTake(card, take) {
     const source = async () => {
       const answer = await this.ask("listen", { card: card.id, take: take.id }, { quiet: true });
-      return answer && { wav: answer.url, facts: answer.facts };
+      return answer ? { wav: answer.url, facts: answer.facts } : undefined; // `ask` has told why
     };
     window.reprisePlayer.toggle(take.sound, source);
   }

@@ -118,6 +118,7 @@ def test_voices_are_edited_searched_played_used_and_in_sync_on_two_pages(
         hear.click()
         wait_for(page, "player.played > 0 || player.position > 0")
         expect(hear).to_have_attribute("aria-pressed", "true")
+        expect(page.locator(".rp-rail-row[data-sounding] .rp-rail-name")).to_have_text("Zoe")
         hear.click()
         expect(hear).to_have_attribute("aria-pressed", "false")
 

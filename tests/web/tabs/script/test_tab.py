@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from unittest import mock
 from zipfile import ZipFile
 
 import av
@@ -11,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Position, expect
 from pyloudnorm import Meter
 
+from engine.errors import TakeNotFound
 from storage import Storage
 from studio.script import parse
 from tests.studio.books.making import picture
@@ -271,6 +273,10 @@ def choose_lock_and_move(page: Page, storage: Storage, ids: list[str]) -> None:
     button(page, "More for card 2").click()
     expect(card(page, 2).get_by_text("Take 1 ·")).to_be_visible()
     assert text_offset(page, 2) == offset, "the text keeps its place"
+    with mock.patch.object(storage.history, "get", side_effect=TakeNotFound("The take is gone.")):
+        card(page, 2).get_by_role("button", name="Play take 1").click()
+        expect(tab(page).get_by_role("alert")).to_have_text("The take is gone.")
+    expect(page.locator("#rp-dock .rp-status")).not_to_contain_text("cannot be played")
     card(page, 2).get_by_role("button", name="Use this one").click()
     expect(card(page, 2).get_by_text("in use")).to_have_count(1)
     button(page, "Lock card 2").click()

@@ -4,11 +4,8 @@
 import { LinkRefresh } from "../link_refresh.js";
 import { draw } from "../../ui/icons.js";
 import { showPortrait } from "../../library/portraits.js";
-import { languageName } from "../../library/voices.js";
+import { languageName, soundOf } from "../../library/voices.js";
 import { pageLanguage, words } from "../../ui/words.js";
-
-// The player's id of a voice's clip.
-export const soundOf = ({ id, agreed }) => `voice:${id}${agreed}`;
 
 export function mount({ element, props, trigger, watch }) {
   const find = (selector) => element.querySelector(selector);

@@ -3,11 +3,10 @@
 // for which the page reads the voice from `reprise.picking`.
 
 import { LinkRefresh } from "../link_refresh.js";
-import { soundOf } from "./voice_card.js";
 import { Marks } from "../../connection/marks.js";
 import { Newest } from "../../connection/newest.js";
 import { answer, named } from "../../draft/deep_links.js";
-import { found, languageName, sorted } from "../../library/voices.js";
+import { found, languageName, sorted, soundOf } from "../../library/voices.js";
 import { button, create, isShown } from "../../ui/elements.js";
 import { draw, drawing } from "../../ui/icons.js";
 import { composes } from "../../ui/keyboard.js";
