@@ -4,11 +4,12 @@ import { onMeter } from "./capture/recording.js";
 import { guardLeaving } from "../connection/leaving.js";
 import { button, create, isShown } from "../ui/elements.js";
 import { decimals, secondsOf } from "../ui/format.js";
-import { composes } from "../ui/keyboard.js";
+import { composes, mayFocus } from "../ui/keyboard.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const OPEN = ["counting", "recording"]; // the states in which the microphone is open
 const PASSING = ["recording", "uploading"]; // the states in which there is sound that is not yet a clip
+const TOLD = ["uploading", "ready", "refused"]; // the states whose message is brought into view: it may be above the window
 
 export class RecorderView {
   constructor(element, recorder) {
@@ -88,6 +89,8 @@ export class RecorderView {
     this.find(".rp-countdown").textContent = "";
     document.documentElement.toggleAttribute("data-rp-recording", OPEN.includes(state)); // shown on every tab
     this.showButtons();
+    const isCalm = state === "refused" || mayFocus(); // nobody is taken from the field that they write in, but by a failure
+    if (TOLD.includes(state) && live === "polite" && isCalm) line.scrollIntoView({ block: "nearest" });
   }
 
   showButtons() {

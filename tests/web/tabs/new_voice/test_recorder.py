@@ -445,8 +445,16 @@ def test_finding_is_shown_with_a_one_click_repair(page: Page, tmp_path: Path) ->
     expect(page.locator(".rp-verdict")).to_be_focused()
     trimmed = value(page, '"start": 5')["clips"][0]
 
-    page.get_by_role("button", name="Level the loudness").click()
+    usual = page.viewport_size
+    page.set_viewport_size({"width": 390, "height": 500})
+    level = page.get_by_role("button", name="Level the loudness")
+    level.scroll_into_view_if_needed()
+    expect(page.locator(".rp-say")).not_to_be_in_viewport()
+    level.click()
     expect_message(page, "quiet.wav is repaired.")
+    expect(page.locator(".rp-say")).to_be_in_viewport(ratio=1)
+    assert usual is not None
+    page.set_viewport_size(usual)
     expect_verdict(page, "This clip is good to use.")
     repaired = value(page, '"start": 0')["clips"][0]
     assert repaired["path"] != trimmed["path"]
