@@ -88,7 +88,8 @@ class ScriptEditor {
       return button({ text, "aria-label": label, onclick: () => this.save(`${format}.zip`) });
     });
     const zip = create("p", { class: "rp-script-zip", text: words("script.zip") });
-    this.element.querySelector(".rp-script-formats").append(loudnessChoice(), ...formats, this.view.author.parentElement, this.view.cover.node, zip, ...zips);
+    // First what goes into the files: the buttons download them at once.
+    this.element.querySelector(".rp-script-formats").append(this.view.cover.node, loudnessChoice(), ...formats, zip, ...zips);
     for (const event of ["click", "keydown"]) this.element.addEventListener(event, () => (this.inUse = true));
     document.addEventListener("reprise:tab", () => (this.inUse = false));
     document.addEventListener("reprise:recording", () => {

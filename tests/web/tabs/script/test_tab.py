@@ -190,6 +190,10 @@ def set_author_and_cover(page: Page, storage: Storage, folder: Path) -> None:
     file.write_bytes(picture("PNG", 1500, 900))
     tab(page).get_by_text("Save as").click()
     cover = tab(page).get_by_role("group", name="Cover of the audio book")
+    order = "(choose, file) => choose.compareDocumentPosition(file) === Node.DOCUMENT_POSITION_FOLLOWING"
+    book = tab(page).get_by_role("button", name="Audio book (M4B)").element_handle()
+    for field in (cover.get_by_role("button", name="Choose a picture"), tab(page).get_by_label("Loudness of downloads")):
+        assert field.evaluate(order, book), "what goes into a file comes before its button, which downloads it"
     expect(cover.get_by_role("button", name="Remove the picture")).to_be_hidden()
     cover.locator("input").set_input_files(file)
     expect(cover.locator("img")).to_have_js_property("naturalWidth", 1000)
