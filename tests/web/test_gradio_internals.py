@@ -109,7 +109,7 @@ def test_no_component_gets_the_status_of_events(demo: gr.Blocks) -> None:
 
 
 def test_a_choice_is_kept_before_it_is_sent(demo: gr.Blocks) -> None:
-    """Otherwise no answer could change the component any more (static/connection/latest_answers.js)."""
+    """Otherwise no answer could change the component any more (static/connection/answers/latest_answers.js)."""
     kept, sent = {}, {}
     for event in demo.get_config_file()["dependencies"]:
         for component, kind in event["targets"]:

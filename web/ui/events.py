@@ -37,7 +37,7 @@ def listen(event: Any, fn: Any, inputs: Any, outputs: Any, *, queue: bool = Fals
     return listener
 
 
-# Read by static/connection/latest_answers.js.
+# Read by static/connection/answers/latest_answers.js.
 _LATEST = "(...inputs) => /* only the latest press counts */ inputs"
 _SHOWS = "(...inputs) => /* only the latest answer counts */ inputs"
 
@@ -59,7 +59,7 @@ def keep_choices(*components: Any) -> None:
     """Keep a visitor's choices in these components from being overwritten by responses to earlier requests.
 
     Call it before `listen` with their `input`. What is entered into text boxes and sliders is kept without this
-    (static/connection/latest_answers.js).
+    (static/connection/answers/latest_answers.js).
     """
     for component in components:
         component.input(None, None, None, js=keeping(component), queue=False, api_visibility="private")
@@ -94,7 +94,7 @@ def answer_time() -> float:
     """Return the time by which a page knows the newest of several answers; call it before the answer's data is read.
 
     It does not go back when the clock is set back: the page would take no new answer until the clock is as late again.
-    The times of a new process are not compared with those of the last one (web/static/connection/newest.js).
+    The times of a new process are not compared with those of the last one (web/static/connection/answers/newest.js).
     """
     return _START + time.monotonic()
 

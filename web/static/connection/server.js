@@ -2,7 +2,7 @@
 // says whether the server is a new process; `reprise:refused` if it refused what the user did; and `reprise:useless` if the
 // server refuses the page, which does not reload itself because it has unsaved data or has just done so.
 
-import { LatestAnswers } from "./latest_answers.js";
+import { LatestAnswers } from "./answers/latest_answers.js";
 import { hasUnsaved } from "./leaving.js";
 import { ServerWatch } from "./server_watch.js";
 import { Transport } from "./transport/transport.js";

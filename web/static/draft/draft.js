@@ -1,7 +1,7 @@
 // A page's draft, kept across reloads: the entered texts and settings, the voice, and the selected tab. It is stored in
 // session storage, by owner: each page of the browser has its own, and other users do not see it.
 
-import { UNCHANGED } from "../connection/latest_answers.js";
+import { UNCHANGED } from "../connection/answers/latest_answers.js";
 
 const DRAFT = "reprise.draft.";
 const VOICE = "reprise.voice."; // also in local storage: new pages begin with the voice picked last

@@ -1,7 +1,7 @@
 // This page's draft, in the browser's storages. Components are named by their element ids.
 
 import { isOwnerKey, ownerKey } from "../connection/owner.js";
-import { UNCHANGED } from "../connection/latest_answers.js";
+import { UNCHANGED } from "../connection/answers/latest_answers.js";
 import { named, takeTab } from "./deep_links.js";
 import { Draft } from "./draft.js";
 import { channelToOthers } from "./other_pages.js";

@@ -8,7 +8,7 @@ import { changes, outdated } from "./form_fields.js";
 import { offerForm } from "./offers.js";
 import { bytesIn, found, ordered, soundOf, withReplacement } from "./voices.js";
 import { guardLeaving } from "../connection/leaving.js";
-import { Newest } from "../connection/newest.js";
+import { Newest } from "../connection/answers/newest.js";
 import { create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { composes, mayFocus } from "../ui/keyboard.js";

@@ -1,6 +1,6 @@
 // The form while its voice is saved. Afterwards only what was sent is cleared: the user may have begun the next voice.
 
-import { UNCHANGED } from "../connection/latest_answers.js";
+import { UNCHANGED } from "../connection/answers/latest_answers.js";
 
 let sent = { paths: [], texts: [], changed: null }; // of the one voice that is being saved
 let unended = false; // whether the event of the last Save is not over; its refusal may be shown already

@@ -230,7 +230,7 @@ class LibraryHandlers:
             answer = _answer(text, kind=kind, lines=lines, about=batch)
             return {**answer, "offers": offers, "imported": len(names)}
 
-        batch = _voice_of(event)
+        batch = affected_id(event)
         return self._answer_action(import_files, token, request, about=batch)
 
     def speak_with_voice(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 
-import { LatestAnswers } from "../../../../web/static/connection/latest_answers.js";
+import { LatestAnswers } from "../../../../web/static/connection/answers/latest_answers.js";
 import { ServerWatch } from "../../../../web/static/connection/server_watch.js";
 import { Transport } from "../../../../web/static/connection/transport/transport.js";
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Newest } from "../../../../web/static/connection/newest.js";
+import { Newest } from "../../../../web/static/connection/answers/newest.js";
 
 test("older answers are not taken, unless a new process of the server sent them", () => {
   const page = new EventTarget();

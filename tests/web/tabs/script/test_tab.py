@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Position, expect
 from pyloudnorm import Meter
 
-from engine.errors import TakeNotFound
 from storage import Storage
+from storage.errors import TakeNotFound
 from studio.script import parse
 from tests.studio.books.making import picture
 from tests.studio.script.test_runner import Actor
@@ -192,7 +192,10 @@ def set_author_and_cover(page: Page, storage: Storage, folder: Path) -> None:
     cover = tab(page).get_by_role("group", name="Cover of the audio book")
     order = "(choose, file) => choose.compareDocumentPosition(file) === Node.DOCUMENT_POSITION_FOLLOWING"
     book = tab(page).get_by_role("button", name="Audio book (M4B)").element_handle()
-    for field in (cover.get_by_role("button", name="Choose a picture"), tab(page).get_by_label("Loudness of downloads")):
+    for field in (
+        cover.get_by_role("button", name="Choose a picture"),
+        tab(page).get_by_label("Loudness of downloads"),
+    ):
         assert field.evaluate(order, book), "what goes into a file comes before its button, which downloads it"
     expect(cover.get_by_role("button", name="Remove the picture")).to_be_hidden()
     cover.locator("input").set_input_files(file)

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Request, Route, expect
 
-from engine.errors import InvalidText, TakeNotFound
+from engine.errors import InvalidText
 from engine.text import speaking_time
 from storage import Storage, VoiceLibrary, VoiceRecord
+from storage.errors import TakeNotFound
 from storage.voices.sample_voices import install_samples
 from studio import recognition
 from studio.takes.store import TakeStore

@@ -4,7 +4,7 @@
 
 import { LinkRefresh } from "../link_refresh.js";
 import { Marks } from "../../connection/marks.js";
-import { Newest } from "../../connection/newest.js";
+import { Newest } from "../../connection/answers/newest.js";
 import { answer, named } from "../../draft/deep_links.js";
 import { found, languageName, sorted, soundOf } from "../../library/voices.js";
 import { button, create, isShown } from "../../ui/elements.js";
