@@ -40,6 +40,7 @@ FILES = {  # by what steps call them
     "script": _files("play.txt", b"Ann: Hello there.\n\nBen: Hello.\n\nThe rain has stopped."),
     "words": _files("words.csv", b"word,spoken\nGIF,jif\nSQL,sequel\n"),
 }
+FORGET = "#rp-forget-sure"
 ABSENT = "absent"  # instead of the name of an element that cannot be reached
 # Finds the element of a step among those that a visitor can reach, and clicks, fills or focuses it, or returns its
 # place, if nothing covers it. Tabs that do not fit are in a menu; before another tab is opened, a dialog is closed.
@@ -111,6 +112,7 @@ class Visit:
     ) -> None:
         self.phone, self.troubles, self._pending = phone, list[str](), dict[Request, Page]()
         self._url, self._cut, self._back = url, cut, list[Thread]()
+        self.forgot = False  # whether all data may have been deleted
         size = PHONE if phone else {"viewport": SIZE}
         self.context = browser.new_context(reduced_motion="reduce", permissions=["microphone"], **size)
         self.pages = [self._opened(url) for _ in range(pages)]
@@ -148,6 +150,7 @@ class Visit:
                     with suppress(Error):  # what the step before shows takes a moment
                         page.wait_for_function(SHOWN, arg=together[0].on, timeout=SHOWING, polling=20)
                 names += self._act(page, "click", together) if at_once else [self._take(page, how, together[0])]
+                self.forgot |= any(step.on == FORGET for step in together)
         return names
 
     def _act(self, page: Page, how: str, steps: Sequence[Step]) -> list[str]:
