@@ -99,7 +99,7 @@ class CommandContext:
         notices: by model, as `model_notices` returns them.
         """
         from engine.release.hub import find_release
-        from engine.serving.memory import release_memory
+        from engine.serving.device import release_memory
         from studio.engines.idle_unloader import IdleUnload
         from studio.engines.model_manager import ModelManager
         from studio.engines.model_switch import ModelCatalog

@@ -24,21 +24,26 @@ from engine.release.hub import LoadingProgress, find_release
 from engine.request import Request, Speech, SpeechPipeline
 from engine.serving.batch_decoder import ROWS_PER_SLOT
 from engine.serving.codec_worker import CodecWorker
-from engine.serving.device import choose_device, on_device, prepare_device, without_torch_modes
+from engine.serving.device import (
+    available_memory,
+    choose_device,
+    note_gpu_user,
+    on_device,
+    prepare_device,
+    release_memory,
+    reserved_memory,
+    without_torch_modes,
+)
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.loading import load_decoder, load_speech_model
 from engine.serving.memory import (
     MemoryPlan,
     activation_dtype,
-    available_memory,
     choose_precision,
     held_bytes,
     host_prefix_bytes,
-    note_gpu_user,
     plan_memory,
     prefix_bytes,
-    release_memory,
-    reserved_memory,
 )
 from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture
 from engine.serving.runner.model_runner import ModelRunner

@@ -42,8 +42,8 @@ from benchmarks.speed.runner_modes import (
 from engine.engine import CPU_SLOTS, GPU_SLOTS, POSITIONS
 from engine.errors import first_line
 from engine.models.compiling import compile_blocks
-from engine.serving.device import on_device, prepare_device
-from engine.serving.memory import activation_dtype, available_memory, choose_precision, held_bytes, plan_memory
+from engine.serving.device import available_memory, on_device, prepare_device
+from engine.serving.memory import activation_dtype, choose_precision, held_bytes, plan_memory
 
 GPU_FRAMES, CPU_FRAMES, LARGE_FRAMES = 200, 100, 10
 LARGE = 100_000_000  # parameters; larger models run fewer frames on a CPU

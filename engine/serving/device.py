@@ -1,6 +1,8 @@
-"""Device setup: process-wide settings of Python, torch and Triton, the current GPU and stream of a thread, limited GPU
-memory, and the sharing of CPU cores."""
+"""The device: process-wide settings of Python, torch and Triton, the current GPU and stream of a thread, the memory
+that is available, limited and released, and the sharing of CPU cores. `engine.serving.memory` plans the memory's use.
+"""
 
+import gc
 import logging
 import os
 import sys
@@ -9,12 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import cache, wraps
 from typing import ParamSpec, TypeVar
+from weakref import WeakSet
 
 import torch
 
 from engine.errors import DeviceUnavailable, first_line
 from engine.files.cache_folder import cache_folder
-from engine.serving.host import container_cores
+from engine.serving.host import container_cores, free_host_memory
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +30,15 @@ SWITCH_SECONDS = 0.0002
 # Bytes of a GPU that limited work may use besides what it is known to need: for workspaces of libraries, and for a
 # prompt or a clip that another thread computes meanwhile.
 SLACK_BYTES = 1 << 30
+# Share of a GPU that PyTorch may use in all processes together. The rest is for the CUDA context of each.
+_SHARED = 0.95
+# Share of a host's free memory that is planned: the rest is for sounds, clips, the page and other programs.
+_OF_HOST = 0.9
 # Held by captures of CUDA graphs: a capture begins with a synchronization of the whole device, which fails while
 # another thread captures, and so does emptying PyTorch's cache.
 capture_lock = threading.RLock()
+# Objects that may run matrix products on a GPU at any time, in their own threads or those of callers.
+_users: "WeakSet[object]" = WeakSet()
 
 
 def prepare_device(device: torch.device) -> None:
@@ -133,6 +142,62 @@ def own_stream(device: torch.device, *, urgent: bool = False) -> Iterator[torch.
         finally:
             with suppress(RuntimeError):  # the device is lost
                 current.wait_stream(stream)  # which may use the same memory
+
+
+def available_memory(device: torch.device | str) -> int | None:
+    """Return the bytes that can still be allocated: on a GPU including those that PyTorch has reserved but not
+    allocated, within this process's share; on a CPU nine tenths of the free ones, or None, no limit, if the system does
+    not say."""
+    device = torch.device(device)
+    if device.type != "cuda":
+        free = free_host_memory()
+        return None if free is None else int(_OF_HOST * free)
+    index: int | None = device.index  # PyTorch's types deny None
+    index = torch.cuda.current_device() if index is None else index
+    with capture_lock:  # no `limited_memory` is in force
+        free, total = torch.cuda.mem_get_info(device)
+        share = int(total * torch.cuda.get_per_process_memory_fraction(index))
+        return min(free + torch.cuda.memory_reserved(device), share) - torch.cuda.memory_allocated(device)
+
+
+def limit_gpu_memory(fraction: float) -> None:
+    """Limit this process to a fraction, from 0 to 1, of the memory of each visible GPU, because other processes load
+    their models at the same time."""
+    for index in range(torch.cuda.device_count()):
+        torch.cuda.set_per_process_memory_fraction(fraction * _SHARED, index)
+
+
+def reserved_memory(device: torch.device | str) -> int | None:
+    """Return the bytes of a GPU that PyTorch has reserved for this process; None elsewhere."""
+    device = torch.device(device)
+    return torch.cuda.memory_reserved(device) if device.type == "cuda" else None
+
+
+def note_gpu_user(user: object) -> None:
+    """Note an engine or its loop: as long as it exists, `release_memory` keeps the workspaces of cuBLAS."""
+    _users.add(user)
+
+
+def release_memory() -> None:
+    """Return the memory of unused models to the system, on all GPUs.
+
+    PyTorch keeps a workspace of cuBLAS for each thread and stream that has multiplied. They are freed when no engine is
+    left: graphs contain their addresses.
+
+    A model may have been loaded before objects were excluded from collections (`gc.freeze`), so these are included this
+    time. If there are any, all objects that are left are excluded afterwards.
+    """
+    excluded = gc.get_freeze_count() > 0
+    gc.unfreeze()
+    gc.collect()
+    if excluded:
+        gc.freeze()
+    if torch.cuda.is_available():
+        free_workspaces = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)  # PyTorch has no public name for it
+        with capture_lock:
+            if free_workspaces is not None and not _users:
+                free_workspaces()
+            torch.cuda.empty_cache()
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from engine.models.fused import use_fused_sampling, use_fused_steps
 from engine.models.native.run import use_native_sampling, use_native_steps
 from engine.models.quantization import Precision
 from engine.serving.batch_decoder import FRAMES_AT_ONCE, decoding_bytes
-from engine.serving.device import run_in_limited_memory, share_cores
-from engine.serving.memory import activation_dtype, is_small, release_memory
+from engine.serving.device import release_memory, run_in_limited_memory, share_cores
+from engine.serving.memory import activation_dtype, is_small
 
 
 def load_speech_model(

@@ -5,11 +5,9 @@ activations are computed from the sizes, and an allowance is made for libraries 
 `warm_up` measures it.
 """
 
-import gc
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
-from weakref import WeakSet
 
 import torch
 from torch import nn
@@ -21,7 +19,7 @@ from engine.models.int8_linear import Int8Linear
 from engine.models.quantization import QUANTIZED, Precision, StackName, layouts
 from engine.serving.batch_decoder import ROWS_PER_SLOT, activation_bytes, decoding_bytes
 from engine.serving.clips.clip_encoder import ENCODE_SECONDS
-from engine.serving.device import capture_lock
+from engine.serving.device import available_memory
 from engine.serving.host import free_host_memory
 from engine.serving.runner.slots import GPU_PREFILL_CHUNK
 
@@ -30,12 +28,8 @@ _STEP = 256  # positions: cache lengths between the shortest and the requested a
 
 # Scratch memory of libraries, and fragmentation of the allocator and of the graphs' pools.
 _ALLOWANCE = 256 * 2**20
-# Share of a GPU that PyTorch may use in all processes together. The rest is for the CUDA context of each.
-_SHARED = 0.95
 # Maximum bytes of the prefix cache, on the device and in host memory.
 _PREFIX_BYTES, _HOST_PREFIX_BYTES = 512 << 20, 2 << 30
-# Share of a host's free memory that is planned: the rest is for sounds, clips, the page and other programs.
-_OF_HOST = 0.9
 
 _FLOATS: dict[Precision, torch.dtype] = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 _SMALLER: dict[Precision, tuple[Precision, ...]] = {
@@ -46,10 +40,6 @@ _SMALLER: dict[Precision, tuple[Precision, ...]] = {
     "fp8": ("int4",),
     "int4": (),
 }
-
-
-# Objects that may run matrix products on a GPU at any time, in their own threads or those of callers.
-_users: "WeakSet[object]" = WeakSet()
 
 
 @dataclass(frozen=True)
@@ -119,62 +109,6 @@ def _computes_in_bf16(device: torch.device) -> bool:
     with torch.cuda.device(device):
         native = torch.cuda.is_bf16_supported(including_emulation=False)
     return native and torch.cuda.get_device_capability(device) >= (8, 0)
-
-
-def available_memory(device: torch.device | str) -> int | None:
-    """Return the bytes that can still be allocated: on a GPU including those that PyTorch has reserved but not
-    allocated, within this process's share; on a CPU nine tenths of the free ones, or None, no limit, if the system does
-    not say."""
-    device = torch.device(device)
-    if device.type != "cuda":
-        free = free_host_memory()
-        return None if free is None else int(_OF_HOST * free)
-    index: int | None = device.index  # PyTorch's types deny None
-    index = torch.cuda.current_device() if index is None else index
-    with capture_lock:  # no `limited_memory` is in force
-        free, total = torch.cuda.mem_get_info(device)
-        share = int(total * torch.cuda.get_per_process_memory_fraction(index))
-        return min(free + torch.cuda.memory_reserved(device), share) - torch.cuda.memory_allocated(device)
-
-
-def limit_gpu_memory(fraction: float) -> None:
-    """Limit this process to a fraction, from 0 to 1, of the memory of each visible GPU, because other processes load
-    their models at the same time."""
-    for index in range(torch.cuda.device_count()):
-        torch.cuda.set_per_process_memory_fraction(fraction * _SHARED, index)
-
-
-def reserved_memory(device: torch.device | str) -> int | None:
-    """Return the bytes of a GPU that PyTorch has reserved for this process; None elsewhere."""
-    device = torch.device(device)
-    return torch.cuda.memory_reserved(device) if device.type == "cuda" else None
-
-
-def note_gpu_user(user: object) -> None:
-    """Note an engine or its loop: as long as it exists, `release_memory` keeps the workspaces of cuBLAS."""
-    _users.add(user)
-
-
-def release_memory() -> None:
-    """Return the memory of unused models to the system, on all GPUs.
-
-    PyTorch keeps a workspace of cuBLAS for each thread and stream that has multiplied. They are freed when no engine is
-    left: graphs contain their addresses.
-
-    A model may have been loaded before objects were excluded from collections (`gc.freeze`), so these are included this
-    time. If there are any, all objects that are left are excluded afterwards.
-    """
-    excluded = gc.get_freeze_count() > 0
-    gc.unfreeze()
-    gc.collect()
-    if excluded:
-        gc.freeze()
-    if torch.cuda.is_available():
-        free_workspaces = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)  # PyTorch has no public name for it
-        with capture_lock:
-            if free_workspaces is not None and not _users:
-                free_workspaces()
-            torch.cuda.empty_cache()
 
 
 def plan_memory(

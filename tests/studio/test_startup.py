@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from engine.serving.memory import release_memory
+from engine.serving.device import release_memory
 from studio.startup import exclude_loaded_objects, paused_collections
 
 

@@ -5,27 +5,36 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from unittest.mock import MagicMock
+from weakref import WeakSet
 
 import pytest
 import torch
 
+from engine import Engine
 from engine.serving import device as module
 from engine.serving.device import (
     SLACK_BYTES,
     SWITCH_SECONDS,
+    available_memory,
     capture_lock,
     is_lost,
+    limit_gpu_memory,
     limited_memory,
+    note_gpu_user,
     on_device,
     own_stream,
     prepare_device,
+    release_memory,
+    reserved_memory,
     run_in_limited_memory,
     share_cores,
 )
+from tests.paths import MINIATURE
 
-GIB = 1 << 30
+GB, GIB = 10**9, 1 << 30
 CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
 
 
@@ -276,3 +285,91 @@ def test_large_gpu_gives_convolutions_little_workspace(monkeypatch: pytest.Monke
     memory.empty_cache()
     assert convolve() == 19 * GIB
     assert run_in_limited_memory(CUDA, 3 * GIB, convolve) == SLACK_BYTES // 2
+
+
+def test_available_memory_respects_the_process_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = [1.0]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (70 * GB, 80 * GB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: 9 * GB)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _device: 8 * GB)
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _index: shares[0])
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, index: shares.insert(index, share))
+    assert available_memory("cuda:0") == 71 * GB
+    limit_gpu_memory(0.5)
+    assert available_memory("cuda:0") == 30 * GB  # 95 % of a half, minus 8 GB in use
+
+
+def test_available_memory_does_not_count_a_limit_of_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for the end of `limited_memory`, such as while a graph is captured."""
+    limits = [0.2]
+
+    @contextmanager
+    def lock() -> Iterator[None]:
+        limits.append(1.0)
+        yield
+
+    monkeypatch.setattr(module, "capture_lock", lock())
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (70 * GB, 80 * GB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: 8 * GB)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _device: 8 * GB)
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _index: limits[-1])
+    assert available_memory("cuda:0") == 70 * GB
+
+
+@pytest.fixture
+def freed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Pretend that there is a GPU and no engine, and collect no garbage. Returns what `release_memory` has freed."""
+    freed: list[str] = []
+    monkeypatch.setattr(module, "gc", MagicMock(**{"get_freeze_count.return_value": 0}))
+    monkeypatch.setattr(module, "_users", WeakSet())
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: freed.append("cache"))
+    monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: freed.append("workspaces"), raising=False)
+    return freed
+
+
+def test_workspaces_of_cublas_are_freed_with_the_last_engine(freed: list[str]) -> None:
+    """Its graphs and threads would still use them."""
+
+    class User:
+        pass
+
+    engine, loop = User(), User()
+    for user in (engine, loop):
+        note_gpu_user(user)
+    release_memory()
+    del engine
+    release_memory()
+    assert freed == ["cache", "cache"]
+    del loop
+    del user
+    release_memory()
+    assert freed == ["cache", "cache", "workspaces", "cache"]
+
+
+def test_build_of_pytorch_without_cublas_has_no_workspaces(freed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch._C, "_cuda_clearCublasWorkspaces")
+    release_memory()
+    assert freed == ["cache"]
+
+
+@pytest.mark.usefixtures("shared_weights")
+def test_engine_and_its_threads_use_gpus(freed: list[str]) -> None:
+    """The threads serve open requests even if the engine is no longer referred to."""
+    with closing(Engine.load(MINIATURE, "cpu", slots=1, graphs="off")) as engine:
+        assert {engine, engine._pipeline.loop} <= set(module._users)
+
+
+@pytest.mark.gpu
+def test_memory_cached_by_pytorch_is_available() -> None:
+    before = available_memory("cuda")
+    assert before is not None
+    held = torch.empty(256 * 2**20, dtype=torch.uint8, device="cuda")
+    assert (reserved_memory("cuda") or 0) >= held.nbytes
+    taken = available_memory("cuda")
+    del held
+    freed = available_memory("cuda")
+    assert taken is not None
+    assert freed is not None
+    assert freed - taken == pytest.approx(256 * 2**20, rel=0.05)

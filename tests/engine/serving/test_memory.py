@@ -1,13 +1,11 @@
 """Planned sizes against published sizes and loaded modules; plans fit and are not smaller than necessary."""
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
-from weakref import WeakSet
 
 import pytest
 import torch
@@ -31,24 +29,18 @@ from engine.models import int8_linear
 from engine.models.config import TransformerConfig
 from engine.models.quantization import Precision
 from engine.release.hub import BUNDLED
-from engine.serving import memory
 from engine.serving.batch_decoder import ROWS_PER_SLOT, BatchDecoder, decoding_bytes
-from engine.serving.device import SLACK_BYTES
+from engine.serving.device import SLACK_BYTES, available_memory, release_memory, reserved_memory
 from engine.serving.memory import (
     SHORTEST,
     MemoryPlan,
     _Sizes,
     activation_dtype,
-    available_memory,
     choose_precision,
     held_bytes,
     host_prefix_bytes,
-    limit_gpu_memory,
-    note_gpu_user,
     plan_memory,
     prefix_bytes,
-    release_memory,
-    reserved_memory,
 )
 from engine.serving.runner.graphs import CudaGraphCapture
 from engine.serving.warm_up import warm_up
@@ -251,7 +243,7 @@ def test_cpu_uses_int8_for_large_models(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_cpus_memory_limits_slots_and_positions_but_refuses_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """The figure is an estimate, and the system can swap."""
-    monkeypatch.setattr("engine.serving.memory.free_host_memory", lambda: 20 * GB)
+    monkeypatch.setattr("engine.serving.device.free_host_memory", lambda: 20 * GB)
     assert available_memory("cpu") == 18 * GB
     for slots, available, expected in ((256, 12, (2, 4096)), (256, 8, (1, 2048)), (1, 1, (1, 2048))):
         free = available * GB
@@ -267,7 +259,7 @@ def test_engine_on_a_cpu_has_as_many_slots_as_fit(
 ) -> None:
     sizes = S2Release(MINIATURE).architecture
     needed = plan_memory(sizes, "fp32", available=None, slots=3, positions=4096).total
-    monkeypatch.setattr("engine.serving.memory.free_host_memory", lambda: round(needed / 0.9) + 1)
+    monkeypatch.setattr("engine.serving.device.free_host_memory", lambda: round(needed / 0.9) + 1)
     with closing(Engine.load(MINIATURE, "cpu", slots=256, graphs="off")) as engine:
         assert engine.slots == engine.status().slots == 3
     assert "3 of 256 slots fit into the free memory" in caplog.text
@@ -302,94 +294,6 @@ def test_gpus_use_bf16_if_supported(
     qwen = Qwen3TTSRelease(QWEN).architecture
     assert choose_precision("cuda", qwen) == precision
     assert choose_precision("cuda", as_narrow(qwen)) == ("bf16" if precision == "bf16" else "fp32")
-
-
-def test_available_memory_respects_the_process_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    shares = [1.0]
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (70 * GB, 80 * GB))
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: 9 * GB)
-    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _device: 8 * GB)
-    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _index: shares[0])
-    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, index: shares.insert(index, share))
-    assert available_memory("cuda:0") == 71 * GB
-    limit_gpu_memory(0.5)
-    assert available_memory("cuda:0") == 30 * GB  # 95 % of a half, minus 8 GB in use
-
-
-def test_available_memory_does_not_count_a_limit_of_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits for the end of `limited_memory`, such as while a graph is captured."""
-    limits = [0.2]
-
-    @contextmanager
-    def lock() -> Iterator[None]:
-        limits.append(1.0)
-        yield
-
-    monkeypatch.setattr(memory, "capture_lock", lock())
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (70 * GB, 80 * GB))
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: 8 * GB)
-    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _device: 8 * GB)
-    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _index: limits[-1])
-    assert available_memory("cuda:0") == 70 * GB
-
-
-@pytest.fixture
-def freed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Pretend that there is a GPU and no engine, and collect no garbage. Returns what `release_memory` has freed."""
-    freed: list[str] = []
-    monkeypatch.setattr(memory, "gc", MagicMock(**{"get_freeze_count.return_value": 0}))
-    monkeypatch.setattr(memory, "_users", WeakSet())
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: freed.append("cache"))
-    monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: freed.append("workspaces"), raising=False)
-    return freed
-
-
-def test_workspaces_of_cublas_are_freed_with_the_last_engine(freed: list[str]) -> None:
-    """Its graphs and threads would still use them."""
-
-    class User:
-        pass
-
-    engine, loop = User(), User()
-    for user in (engine, loop):
-        note_gpu_user(user)
-    release_memory()
-    del engine
-    release_memory()
-    assert freed == ["cache", "cache"]
-    del loop
-    del user
-    release_memory()
-    assert freed == ["cache", "cache", "workspaces", "cache"]
-
-
-def test_build_of_pytorch_without_cublas_has_no_workspaces(freed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(torch._C, "_cuda_clearCublasWorkspaces")
-    release_memory()
-    assert freed == ["cache"]
-
-
-@pytest.mark.usefixtures("shared_weights")
-def test_engine_and_its_threads_use_gpus(freed: list[str]) -> None:
-    """The threads serve open requests even if the engine is no longer referred to."""
-    with closing(Engine.load(MINIATURE, "cpu", slots=1, graphs="off")) as engine:
-        assert {engine, engine._pipeline.loop} <= set(memory._users)
-
-
-@pytest.mark.gpu
-def test_memory_cached_by_pytorch_is_available() -> None:
-    before = available_memory("cuda")
-    assert before is not None
-    held = torch.empty(256 * 2**20, dtype=torch.uint8, device="cuda")
-    assert (reserved_memory("cuda") or 0) >= held.nbytes
-    taken = available_memory("cuda")
-    del held
-    freed = available_memory("cuda")
-    assert taken is not None
-    assert freed is not None
-    assert freed - taken == pytest.approx(256 * 2**20, rel=0.05)
 
 
 def test_measured_workspace_replaces_the_estimate() -> None:
