@@ -39,7 +39,7 @@ RULES = (
     Rule("studio", ("studio", "storage", "engine"), "services do not depend on front ends"),
     Rule(
         "studio.script.formats",
-        ("studio.script", "storage.scripts.limits", "engine.text", "engine.errors"),
+        ("studio.script", "storage.scripts.limits", "storage.scripts.card_content", "engine.text", "engine.errors"),
         "reading and writing texts knows neither engine nor library",
     ),
     Rule(
@@ -48,6 +48,7 @@ RULES = (
         "the library knows voices, codes, errors and sentences only",
     ),
     Rule("storage.scripts.limits", (), "limits are a leaf"),
+    Rule("storage.scripts.card_content", (), "the content of a card is a leaf"),
     Rule("engine", ("engine",), "the engine knows nothing of databases, HTTP or pages"),
     Rule("training", ("training", "engine"), "training makes models for the engine"),
     Rule(

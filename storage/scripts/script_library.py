@@ -11,8 +11,9 @@ from storage.repositories import owner_deletions, owner_settings, takes
 from storage.repositories.scripts import card_order, card_takes, cards, runs, scripts
 from storage.repositories.scripts.cards import CardRecord
 from storage.repositories.scripts.hearings import Hearing
-from storage.repositories.scripts.scripts import NewCard, ScriptRecord
+from storage.repositories.scripts.scripts import ScriptRecord
 from storage.repositories.takes import NewTake, TakeRecord
+from storage.scripts.card_content import CardContent
 from storage.validation import LOCAL, Clock, checked_owner, utc_now
 
 ScriptRecords = list[ScriptRecord]  # defined here because `list` and `takes` are methods of the class
@@ -45,7 +46,7 @@ class ScriptLibrary:
     def create(
         self,
         name: str,
-        new: Iterable[NewCard],
+        new: Iterable[CardContent],
         *,
         voice_id: str | None = None,
         author: str = "",
@@ -129,7 +130,7 @@ class ScriptLibrary:
             return cards.record(session=session, card_id=card_id, owner=checked_owner(owner))
 
     def insert(
-        self, script_id: str, position: int, card: NewCard, *, voice_id: str | None = None, owner: str = LOCAL
+        self, script_id: str, position: int, card: CardContent, *, voice_id: str | None = None, owner: str = LOCAL
     ) -> CardRecord:
         """Insert a new card; later cards shift by one. Raises InvalidInput, VoiceNotFound."""
         with self._database.write() as session:

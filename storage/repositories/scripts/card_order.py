@@ -15,12 +15,12 @@ from storage.models import CardRow
 from storage.repositories import takes
 from storage.repositories.scripts import cards, scripts
 from storage.repositories.scripts.cards import CardRecord
-from storage.repositories.scripts.scripts import NewCard
+from storage.scripts.card_content import CardContent
 from storage.validation import new_id
 
 
 def insert(
-    *, session: Session, script_id: str, owner: str, position: int, card: NewCard, voice_id: str | None
+    *, session: Session, script_id: str, owner: str, position: int, card: CardContent, voice_id: str | None
 ) -> CardRecord:
     """Insert a new card; later cards shift by one.
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Protocol
 
 from sqlalchemy import Select, delete, func, insert, select, update
 from sqlalchemy.orm import Session
@@ -17,6 +16,7 @@ from storage.errors import ScriptNotFound
 from storage.models import CardRow, CardTakeRow, CoverRow, ScriptRow, TakeRow
 from storage.repositories.takes import delete_of_cards
 from storage.repositories.voices import voices
+from storage.scripts.card_content import CardContent
 from storage.scripts.limits import (
     FASTEST_CARD,
     MAX_AUTHOR,
@@ -30,27 +30,6 @@ from storage.scripts.limits import (
     SLOWEST_CARD,
 )
 from storage.validation import check_number, is_id, new_id
-
-
-class NewCard(Protocol):
-    """A card to be created. speaker: None for the narrator. pause: seconds of silence after it.
-
-    ends_paragraph: its pause follows the script's. speed: 0.5 to 2, preserving pitch. chapter: the title of the chapter
-    that begins with it, or None.
-    """
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def speaker(self) -> str | None: ...
-    @property
-    def pause(self) -> float: ...
-    @property
-    def ends_paragraph(self) -> bool: ...
-    @property
-    def speed(self) -> float: ...
-    @property
-    def chapter(self) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -78,7 +57,7 @@ def create(
     session: Session,
     owner: str,
     name: str,
-    cards: Iterable[NewCard],
+    cards: Iterable[CardContent],
     voice_id: str | None,
     author: str = "",
     cover: bytes = b"",
@@ -100,7 +79,7 @@ def create(
     return record(session=session, script_id=row.id, owner=owner)
 
 
-def card_values(card: NewCard, *, script_id: str, position: int, voice_id: str | None) -> dict[str, object]:
+def card_values(card: CardContent, *, script_id: str, position: int, voice_id: str | None) -> dict[str, object]:
     """Return the columns of a new card. Raises InvalidInput."""
     return {
         "id": new_id(),

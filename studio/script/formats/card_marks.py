@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Protocol
 
 import regex
 
 from engine.errors import InvalidText
 from engine.text.pauses import PAUSE, seconds_of
+from storage.scripts.card_content import CardContent
 from storage.scripts.limits import FASTEST_CARD, MAX_CHAPTER, MAX_PAUSE, SLOWEST_CARD
 from studio.script.formats.dialogue import SpeakerLines, split_by_speaker
 from studio.script.formats.document import PARAGRAPH_PAUSE, Paragraph
@@ -32,23 +32,6 @@ _LAST_PAUSE = regex.compile(rf"\s*(?:{PAUSE.pattern.removeprefix('(?i)')}|\[ *pa
 # Markdown syntax that could change how a text is read.
 _MARKUP = regex.compile(r"[\\`*_~<&|]|!(?=\[)|(?<=\])[(:]|^[#>+\-=]|(?<=\s)#|^[0-9]{1,9}\K[.)]")
 _NAME_SIGN = regex.compile(r"[;\\]")  # escaped in the list of names
-
-
-class WrittenCard(Protocol):
-    """A card to write; as `studio.script.Card`."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def speaker(self) -> str | None: ...
-    @property
-    def pause(self) -> float: ...
-    @property
-    def ends_paragraph(self) -> bool: ...
-    @property
-    def speed(self) -> float: ...
-    @property
-    def chapter(self) -> str | None: ...
 
 
 def join_lone_marks(paragraphs: Iterable[Paragraph]) -> Iterator[Paragraph]:
@@ -101,7 +84,7 @@ def read_marks(paragraph: Paragraph) -> Paragraph:
 
 
 def to_markdown(
-    cards: Iterable[WrittenCard], paragraph_pause: float = PARAGRAPH_PAUSE, *, title: str = "", author: str = ""
+    cards: Iterable[CardContent], paragraph_pause: float = PARAGRAPH_PAUSE, *, title: str = "", author: str = ""
 ) -> str:
     """Write cards as Markdown, one paragraph each: chapters as headings, speakers, speeds and pauses as marks.
 
@@ -122,7 +105,7 @@ def read_names(text: str) -> frozenset[str]:
     return frozenset(filter(None, (regex.sub(r"\\([;\\])", r"\1", name).strip() for name in names)))
 
 
-def _written(card: WrittenCard, speakers: frozenset[str]) -> str:
+def _written(card: CardContent, speakers: frozenset[str]) -> str:
     text, name = " ".join(card.text.split()), " ".join((card.speaker or "").split())
     has_marks = _resembles_marks(text, name, speakers)
     heading = card.chapter == text and not name and not has_marks and not text.startswith("[")
