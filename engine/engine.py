@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self, get_args
+from typing import Self
 
 import numpy as np
 import torch
@@ -16,9 +16,10 @@ from engine.codec.postfilter import Postfilter
 from engine.conditioning import VoiceConditioner
 from engine.errors import EngineClosed, InvalidCodes, InvalidInput, InvalidOption, InvalidText
 from engine.families.registry import read_release
+from engine.load_options import DEFAULT_OPTIONS, QUEUE, LoadOptions
 from engine.messages import UserMessage
 from engine.models.quantization import Precision
-from engine.models.sampling import SamplingOptions, as_integer, option_value
+from engine.models.sampling import SamplingOptions, as_integer
 from engine.outputs import SpokenSegment
 from engine.release.hub import LoadingProgress, find_release
 from engine.request import Request, Speech, SpeechPipeline
@@ -50,7 +51,6 @@ from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.step_runners import GraphMode
 from engine.serving.runner.traces import TorchScriptCapture
-from engine.serving.scheduler import MAX_SLOTS
 from engine.serving.warm_up import warm_up
 from engine.text import GrowingText, Segment, Segmentation, check_speakers
 from engine.text.ssml import plain_text
@@ -62,7 +62,6 @@ log = logging.getLogger(__name__)
 MAX_SEED = 2**31 - 1
 # Default numbers of slots: what a small CPU serves faster than real time, and a good batch size for a GPU.
 CPU_SLOTS, GPU_SLOTS = 4, 32
-QUEUE = 64
 # Requested positions of a slot: enough for a voice of 30 s and three minutes of speech.
 POSITIONS = 4096
 
@@ -147,13 +146,8 @@ class Engine:
         name: str,
         folder: Path,
         device: torch.device,
+        options: LoadOptions = DEFAULT_OPTIONS,
         *,
-        precision: Precision | None = None,
-        graphs: GraphMode = "frame",
-        compiled: bool = False,
-        deterministic: bool = False,
-        slots: int | None = None,
-        queue: int = QUEUE,
         progress: LoadingProgress | None = None,
         start: bool = True,
     ) -> None:
@@ -166,13 +160,12 @@ class Engine:
         self.notice = UserMessage(self._profile.notice)
         self.default_options = SpeakOptions(self._profile.temperature, self._profile.top_p, self._profile.top_k)
         architecture, self._codec_config = release.architecture.on(device), release.architecture.codec
-        self.precision = precision or choose_precision(device, architecture)
-        self._architecture, self._graphs, self._queue = architecture, graphs, queue
-        self._deterministic = deterministic
-        self.slots = slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS)
+        self.precision = options.precision or choose_precision(device, architecture)
+        self._architecture, self._options = architecture, options
+        self.slots = options.slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS)
         plan = self._plan_memory(device) if start else None
         report("Loading the speech model", 0.0)
-        self._model, unfused = load_speech_model(release, device, self.precision, compiled=compiled)
+        self._model, unfused = load_speech_model(release, device, self.precision, compiled=options.compiled)
         report("Loading the codec", 0.6)
         self._decoder, also_unfused = load_decoder(release, device, has_gpu=device.type == "cuda" and start)
         self._unfused_reasons = unfused + also_unfused  # why fused kernels are off on a device that supports them
@@ -204,7 +197,7 @@ class Engine:
 
     def _start(self, plan: MemoryPlan, device: torch.device, report: LoadingProgress) -> None:
         """Create the slots, the caches, the workers and their threads."""
-        graphs, codec, decoder = self._graphs, self._codec_config, self._decoder
+        graphs, codec, decoder = self._options.graphs, self._codec_config, self._decoder
         if device.type == "cuda":
             report("Warming up", 0.75)
             measured = warm_up(self._model, decoder, codec.codebook_sizes[-1], plan.slots)
@@ -222,7 +215,7 @@ class Engine:
             prefixes=self._prefixes,
             capture=None if graphs == "off" else _graph_capture(device),
             mode=graphs,
-            deterministic=self._deterministic,
+            deterministic=self._options.deterministic,
         )
         report("Capturing graphs", 0.8)
         while device.type == "cpu" and self._runner.capture_next():
@@ -232,7 +225,7 @@ class Engine:
         postfilter = Postfilter(codec.sample_rate, codec.frame_length) if self._profile.postfilter else None
         codec_worker = CodecWorker(decoder, ROWS_PER_SLOT * plan.slots, device, codec_capture, plan.slots, postfilter)
         self._pipeline = SpeechPipeline(
-            EngineLoop(self._runner, codec_worker, self._queue),
+            EngineLoop(self._runner, codec_worker, self._options.queue),
             codec_worker,
             self._prompts,
             codec.frame_length,
@@ -286,31 +279,10 @@ class Engine:
         chosen = choose_device(device)  # before the download, which would be wasted on an unavailable device
         if compiled and chosen.type == "cpu":
             raise InvalidOption("option.compile")
-        if precision is not None and precision not in get_args(Precision):
-            raise InvalidOption("option.precision", value=str(precision)[:40], known=get_args(Precision))
-        if graphs not in get_args(GraphMode):
-            raise InvalidOption("option.graphs", value=str(graphs)[:40], known=get_args(GraphMode))
-        concurrent = None if slots is None else as_integer(slots) or 0
-        if concurrent is not None and not 1 <= concurrent <= MAX_SLOTS:
-            raise InvalidOption("option.slots", slots=option_value(slots), most=MAX_SLOTS)
-        waiting = as_integer(queue)
-        if waiting is None or waiting < 0:
-            raise InvalidOption("option.queue", queue=option_value(queue))
+        options = LoadOptions(precision, graphs, compiled, deterministic, slots, queue)
         folder = find_release(model, progress)
         with on_device(chosen):
-            return cls(
-                str(model),
-                folder,
-                chosen,
-                precision=precision,
-                graphs=graphs,
-                compiled=compiled,
-                deterministic=deterministic,
-                slots=concurrent,
-                queue=waiting,
-                progress=progress,
-                start=start,
-            )
+            return cls(str(model), folder, chosen, options, progress=progress, start=start)
 
     @without_torch_modes
     def encode_voice(

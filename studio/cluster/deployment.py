@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from engine.engine import CPU_SLOTS, GPU_SLOTS, QUEUE
+from engine.engine import CPU_SLOTS, GPU_SLOTS
 from engine.errors import EngineFailed, first_line
+from engine.load_options import QUEUE
 from engine.serving.device import use_container_cores
 from studio.cluster import autoscaling
 from studio.cluster.engine import ClusterEngine

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.engine import QUEUE, EncodedVoice, Engine
+from engine.engine import EncodedVoice, Engine
 from engine.errors import EngineFailed, RepriseError
+from engine.load_options import QUEUE
 from engine.request import Speech
 from engine.serving.device import limit_gpu_memory
 from studio.cluster.autoscaling import BUSY, QUEUED_SECONDS

@@ -8,6 +8,7 @@ import pytest
 
 from engine import Engine, request
 from engine.errors import InvalidInput, InvalidOption
+from engine.load_options import LoadOptions
 from engine.messages import UserMessage
 from engine.serving.device import choose_device
 from engine.text import frame_budget
@@ -34,7 +35,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppContext]
     folders = {"s2": MINIATURE, "base": QWEN, **others}
 
     def load(model: str, _report: object) -> Engine:
-        return Engine(model, folders[model], choose_device("cpu"), slots=1, graphs="off")
+        return Engine(model, folders[model], choose_device("cpu"), LoadOptions(slots=1, graphs="off"))
 
     catalog = ModelCatalog({name: UserMessage("") for name in folders}, lambda *_: None, load)
     storage = Storage.open(tmp_path / "library.db")

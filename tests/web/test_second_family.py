@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from engine import Engine, request
 from engine.audio import AudioFormat
+from engine.load_options import LoadOptions
 from engine.messages import UserMessage
 from engine.serving.device import choose_device
 from engine.text import frame_budget
@@ -40,7 +41,7 @@ def choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelCatalog:
     folders = {kind: QWEN if kind == "base" else as_kind(tmp_path / kind, kind) for kind in KINDS}
 
     def load(model: str, _report: object) -> Engine:
-        return Engine(model, folders[model], choose_device("cpu"), slots=1, graphs="off")
+        return Engine(model, folders[model], choose_device("cpu"), LoadOptions(slots=1, graphs="off"))
 
     return ModelCatalog({kind: UserMessage("model.notice_qwen") for kind in KINDS}, lambda *_: None, load)
 
