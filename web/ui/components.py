@@ -146,7 +146,7 @@ def owner_key() -> gr.HTML:
 
 def change_broadcast() -> gr.HTML:
     """Create the broadcast of changes to all tabs and to this browser's other pages. Value: see `broadcast_change`."""
-    events = ("voices", "history", "scripts", "words", "opened", "reopen", "forgotten")
+    events = ("voices", "voice_list", "history", "scripts", "words", "opened", "reopen", "forgotten")
     return _component("connection/change_broadcast", "rp-change-broadcast", events)
 
 

@@ -99,8 +99,11 @@ def answer_time() -> float:
     return _START + time.monotonic()
 
 
-def broadcast_change(*what: Literal["voices", "history", "scripts", "words"]) -> ChangeBroadcast:
-    """Return a value for `SharedComponents.changes` that announces these changes. Each value is different."""
+def broadcast_change(*what: Literal["voices", "listed", "history", "scripts", "words"]) -> ChangeBroadcast:
+    """Return a value for `SharedComponents.changes` that announces these changes. Each value is different.
+
+    listed: instead of "voices", if the answer has the Library's list.
+    """
     return with_nonce({"what": " ".join(what)})
 
 

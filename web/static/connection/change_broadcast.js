@@ -1,13 +1,19 @@
 // Announces changes to the tabs of this page and to this browser's other pages. Its value: { what, nonce }. Its events are
-// named after the changed data: "voices", "history", "scripts", "words" (the dictionary). A page that regains the focus is
-// refreshed. When the page is opened, the value has `owner`, too: event "opened", after "reopen" if the page was opened with
+// named after the changed data: "voices", "history", "scripts", "words" (the dictionary). "voice_list" is for
+// the Library, whose voices also show their use in the history; a change that is "listed", one of voices, is in its list on this page
+// already. A page that regains the focus is refreshed. When the page is opened, the value has `owner`, too: event "opened", after "reopen" if the page was opened with
 // another owner's voice. When all of the owner's data was deleted, on this page or another: "forgotten".
 
 import { channelToOthers } from "../draft/other_pages.js";
 import { draft } from "../draft/page_draft.js";
 
 const ALL = ["voices", "history", "scripts", "words"];
+const LISTED = "listed";
+// Of a change; of others, one of its name.
+const EVENTS = { voices: ["voices", "voice_list"], [LISTED]: ["voices"], history: ["history", "voice_list"] };
 const REST = 2000; // ms: focus comes and goes quickly while people click around
+
+const common = (name) => (name === LISTED ? "voices" : name); // a change as other pages know it
 
 export function mount({ props, trigger, watch }) {
   const others = channelToOthers("reprise.changes");
@@ -15,10 +21,8 @@ export function mount({ props, trigger, watch }) {
   let shown = performance.now();
 
   function tell(what) {
-    for (const name of what) {
-      stale.delete(name);
-      trigger(name);
-    }
+    for (const name of what) stale.delete(common(name));
+    for (const event of new Set(what.flatMap((name) => EVENTS[name] ?? [name]))) trigger(event);
   }
 
   function opened(owner) {
@@ -38,7 +42,7 @@ export function mount({ props, trigger, watch }) {
     const { what: changed = "", owner } = props.value ?? {};
     const what = changed.split(" ").filter(Boolean);
     if (owner) opened(owner);
-    others?.postMessage(what);
+    others?.postMessage(what.map(common));
     tell(what);
   });
 

@@ -25,16 +25,13 @@ export async function batchesOf(chosen, most) {
   return batches;
 }
 
-// The answers to the batches of one import in one. refused: why files were not uploaded.
+// The answers to the batches of one import in one. refused: why files were not uploaded. An answer without `imported` is to a failure.
 function inOne(answers, refused) {
-  const some = answers.filter(({ imported }) => imported);
-  const texts = (some.length ? some : answers.slice(-1)).map(({ text }) => text);
-  return {
-    text: [...texts, ...refused].join(" "),
-    kind: refused.size || answers.some(({ kind }) => kind === "bad") ? "bad" : "good",
-    lines: answers.flatMap(({ lines }) => lines),
-    offers: answers.flatMap(({ offers }) => offers ?? []),
-  };
+  const telling = answers.filter(({ imported }) => imported !== 0);
+  const texts = (telling.length ? telling : answers.slice(-1)).map(({ text }) => text);
+  const [lines, offers] = ["lines", "offers"].map((part) => answers.flatMap((answer) => answer[part] ?? []));
+  const good = telling.length && telling.every(({ imported }) => imported) && !refused.size && !lines.length && !offers.length;
+  return { text: [...texts, ...refused].join(" "), kind: good ? "good" : "bad", lines, offers };
 }
 
 // say(text, kind, lines, offers): shows a message.

@@ -265,7 +265,7 @@ class LibraryHandlers:
                 answer = act(owner, texts)
             except Exception as error:
                 answer = _answer(error_message(error, texts), kind="bad", about=about)
-            return {**library_view(self._context, owner, texts), "answer": answer}, broadcast_change("voices")
+            return {**library_view(self._context, owner, texts), "answer": answer}, broadcast_change("listed")
         except Exception as error:  # no list to return
             return {"answer": _answer(error_message(error, texts), kind="bad", about=about)}, gr.skip()
 

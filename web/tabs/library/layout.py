@@ -22,7 +22,8 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     handlers, token = LibraryHandlers(context), shared.token
     section_title(context.label("voice.title"))
     voices = voice_list()
-    for event in (shared.changes.voices, shared.changes.history, voices.relist):  # history: voices show their use
+    changes = shared.changes
+    for event in (changes.voice_list, voices.relist):
         show(event, handlers.list_voices, token, voices)
     for event, handler in (
         (voices.revise, handlers.update_voice),
@@ -31,9 +32,9 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         (voices.purge, handlers.purge_deleted),
         (voices.import_files, handlers.import_voices),
     ):
-        listen(event, handler, token, [voices, shared.changes], trigger_mode="multiple")
+        listen(event, handler, token, [voices, changes], trigger_mode="multiple")
     for event, select in ((voices.remove, handlers.delete_voice), (voices.restore, handlers.restore_voice)):
-        changed = [voices, shared.changes, shared.picker]
+        changed = [voices, changes, shared.picker]
         listen(event, select, [shared.picker, token], changed, trigger_mode="multiple")
     in_new_voice = [shared.changed, shared.tabs]
     voices.change_clips(None, None, in_new_voice, js=CHANGE_CLIPS, queue=False, api_visibility="private")

@@ -29,7 +29,7 @@ test("the page opens, shares changes among its own tabs, and forgets", async () 
   mount(component);
   component.props.value = { what: "voices history" };
   component.changed();
-  assert.deepEqual(told, ["voices", "history"]);
+  assert.deepEqual(told, ["voices", "voice_list", "history"]);
 
   let forgotten = 0;
   document.addEventListener("reprise:forgotten", () => (forgotten += 1));

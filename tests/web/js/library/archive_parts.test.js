@@ -107,12 +107,12 @@ test("a batch is no larger than what the server keeps", async () => {
   assert.deepEqual(parts.map((batch) => batch.map(({ file }) => file.name)), [["0.voice"], ["all.zip"], ["all.zip"], ["all.zip", "1.voice"]]);
 });
 
-function imports() {
+function imports(first = 0) {
   const [sent, said] = [[], []];
   const upload = (file) => file.name === "lost.voice" ? Promise.reject(new Error("lost")) : Promise.resolve({ path: `/${file.name}` });
   const trigger = (_, { id, files }) => sent.push({ id, files: files.map(({ name }) => name) });
   const files = new ImportedFiles({ props: { max_mb: 50 }, trigger, upload }, (...message) => said.push(message));
-  const all = files.importAll(Array.from({ length: 201 }, (_, i) => ({ file: new File(["x"], i ? `${i}.voice` : "lost.voice") })));
+  const all = files.importAll(Array.from({ length: 201 }, (_, i) => ({ file: new File(["x"], i + first ? `${i}.voice` : "lost.voice") })));
   return { sent, said, files, all };
 }
 
@@ -134,6 +134,26 @@ test("batches are imported one after the other, and answered in one message", as
   await all;
   const lost = "“lost.voice” could not be uploaded. Try again.";
   assert.deepEqual(said.at(-1), [`Imported 1. Imported 3. ${lost}`, "bad", ["Ben is damaged.", "Carl is damaged."], [{ line: "Ann" }]]);
+});
+
+test("a part without voices makes an import no failure", async () => {
+  const { sent, said, files, all } = imports(1);
+  for (const more of [{ kind: "bad", text: "No voice was imported.", imported: 0 }, {}, {}]) {
+    await turns();
+    files.answered(answer(sent.at(-1).id, more));
+  }
+  await all;
+  assert.deepEqual(said.at(-1), ["Imported 2. Imported 3.", "good", [], []]);
+});
+
+test("a batch that fails as a whole is told", async () => {
+  const { sent, said, files, all } = imports(1);
+  for (const failed of [true, false, false]) {
+    await turns();
+    files.answered(failed ? { id: sent.at(-1).id, kind: "bad", text: "The disk is full.", lines: [] } : answer(sent.at(-1).id));
+  }
+  await all;
+  assert.deepEqual(said.at(-1), ["The disk is full. Imported 2. Imported 3.", "bad", [], []]);
 });
 
 test("an import ends when the server is gone, and names what was not imported", async () => {

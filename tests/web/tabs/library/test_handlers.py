@@ -46,7 +46,7 @@ def press(event: Act, *selected: str, **data: Any) -> Any:
 def answer(event: Act, *selected: str, **data: Any) -> tuple[str, str]:
     """Return kind and text of the handler's answer."""
     listed, broadcast, *_ = press(event, *selected, **data)
-    assert broadcast["what"] == "voices"
+    assert broadcast["what"] == "listed"
     return listed["answer"]["kind"], listed["answer"]["text"]
 
 
@@ -250,7 +250,7 @@ def test_deletion_can_be_undone(events: LibraryHandlers, library: VoiceLibrary, 
     ben = library.add(voice("Ben"))
     listed, broadcast, _ = press(events.delete_voice, "", id=ben.id)
     assert engine.forgotten == ["Ben"], "the engine drops the voice"
-    assert (listed["voices"], listed["answer"]["text"], broadcast["what"]) == ([], "", "voices")
+    assert (listed["voices"], listed["answer"]["text"], broadcast["what"]) == ([], "", "listed")
     (aside,) = listed["aside"]
     assert (aside["id"], aside["name"]) == (ben.id, "Ben")
     assert 590 < aside["left"] <= 600

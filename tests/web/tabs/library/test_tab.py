@@ -343,13 +343,13 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
 
 
 def with_skipped_files(archive: bytes, count: int) -> bytes:
-    """Return an archive of voices with files of a Mac's system between them."""
+    """Return an archive of voices after files of a Mac's system."""
     made = io.BytesIO()
     with ZipFile(io.BytesIO(archive)) as old, ZipFile(made, "w") as new:
+        for number in range(count):
+            new.writestr(f"__MACOSX/._{number}.voice", b"")
         for entry in old.infolist():
             new.writestr(entry, old.read(entry))
-            for number in range(count):
-                new.writestr(f"__MACOSX/._{number} {entry.filename}", b"")
     return made.getvalue()
 
 
