@@ -15,9 +15,9 @@ class SharedComponents:
     token: the browser's owner token, an input of every event. heading: the page's heading with the model's name.
     changes: accepts a `ChangeBroadcast`; its events `voices`, `voice_list` (for the Library), `history`, `scripts`,
     `words` and `forgotten` fire in all pages of this browser. tabs: selects a tab by id. picker, text, hints, notice,
-    settings: components of the Speak tab. It fills `settings` in the order of `web.tabs.speak.settings.NAMES`, followed by their
-    accordion. player: it is shown below every tab. changed: the voice whose clips the New voice tab changes, None for a
-    new voice. saved: the voice that was just saved, shown above the player.
+    settings: components of the Speak tab. It fills `settings` in the order of `web.tabs.speak.settings.NAMES`, followed
+    by their accordion. player: it is shown below every tab. changed: the voice whose clips the New voice tab changes,
+    None for a new voice. saved: the voice that was just saved, shown above the player.
     persisted: components whose values survive a reload; tabs add to it.
     """
 
