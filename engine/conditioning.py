@@ -104,7 +104,7 @@ class VoiceConditioner:
             voice = BuiltInVoice(self._capabilities.speakers[0])
         if isinstance(voice, BuiltInVoice):
             return self._built_in(voice, language)
-        prompted = PromptVoice([self._prompt_reference(each, name) for each, name in references], language=language)
+        prompted = self._prompted(references, language)
         if len(voices_of(voice)) > 1:
             self._remember_dialogue(prompted)
         return prompted
@@ -138,7 +138,7 @@ class VoiceConditioner:
         with suppress(InvalidInput):
             # A speaker encoder would first have to run on the caller's thread.
             if self._pipeline is not None and not self._capabilities.has_speaker_encoder:
-                self._pipeline.prepare(self._prompted(voice))
+                self._pipeline.prepare(self._prompted(self.references(voice)))
             for reference in voice.references:
                 if self._adaptations is not None and reference.clip:
                     self._adaptations.learn_ahead(reference.clip, self.checked_codes(reference.codes), self._decode)
@@ -159,7 +159,7 @@ class VoiceConditioner:
                 self._adaptations.forget(reference.clip, reference.codes.astype(np.int64))
 
     def _forget_prompts(self, voice: Voice, pipeline: SpeechPipeline) -> None:
-        prompted = self._prompted(voice)
+        prompted = self._prompted(self.references(voice))
         own = set(_codes_key(prompted))
         with self._dialogues_lock:
             shared = [self._dialogues.pop(key) for key in list(self._dialogues) if not own.isdisjoint(key)]
@@ -200,9 +200,9 @@ class VoiceConditioner:
             embedding = self._embeddings.embed(reference.clip, self._decode)
         return PromptReference(transcript, torch.from_numpy(self.checked_codes(reference.codes)), embedding)
 
-    def _prompted(self, voice: Voice) -> PromptVoice:
-        """Return the prompt inputs of a voice with this codec's codes, in no language."""
-        return PromptVoice([self._prompt_reference(reference, voice.name) for reference in voice.references])
+    def _prompted(self, references: Sequence[tuple[Reference, str]], language: str = "") -> PromptVoice:
+        """Return the prompt inputs of references. language: the model's name for it."""
+        return PromptVoice([self._prompt_reference(each, name) for each, name in references], language=language)
 
     def _built_in(self, voice: BuiltInVoice, language: str) -> PromptVoice:
         speaker, capabilities = voice.speaker.strip().lower(), self._capabilities

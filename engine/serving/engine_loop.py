@@ -221,20 +221,18 @@ class EngineLoop:
         """Compute the prefix that was asked for last, unless a message comes first. Returns False if there is none."""
         if not self._to_prepare or self.scheduler.open_tickets():  # an open request may continue in any slot
             return False
-        prefix, slot = self._to_prepare.pop(), 0  # the slot that a request gets first: it goes on from what is computed
-        older = len(self._to_prepare)
+        prefix, slot = self._to_prepare[-1], 0  # the slot that a request gets first: it goes on from what is computed
         try:
-            if self._runner.has_prefix(prefix):  # the slot keeps what it holds: the same text may be spoken again
-                return True
-            # The last column of a prompt is not prefilled.
-            self._runner.begin(slot, replace(prefix, columns=F.pad(prefix.columns, (0, 1))), SamplingOptions(), 0)
-            while not self._runner.prefill([slot]):
-                if not self._inbox.empty:
-                    with suppress(IndexError):  # enough others were asked for meanwhile
-                        self._to_prepare.insert(older, prefix)
-                    break
+            if not self._runner.has_prefix(prefix):  # else the slot keeps what it holds: a text may be spoken again
+                # The last column of a prompt is not prefilled.
+                self._runner.begin(slot, replace(prefix, columns=F.pad(prefix.columns, (0, 1))), SamplingOptions(), 0)
+                while not self._runner.prefill([slot]):
+                    if not self._inbox.empty:
+                        return True  # it is computed later
         except Exception as error:  # the request that needs the prefix will tell
             self._fail([], error)
+        with suppress(ValueError):  # enough others were asked for meanwhile
+            self._to_prepare.remove(prefix)
         return True
 
     def _set_idle(self, idle: bool) -> None:
