@@ -54,20 +54,21 @@ class _PartsJoined:
     """Delivers a chunk when all of its parts are decoded, or their first error."""
 
     def __init__(self, deliver: Deliver, parts: int) -> None:
-        self._deliver, self._left = deliver, parts
+        self._deliver, self._parts = deliver, parts
         self._decoded: list[Samples] = []
+        self._delivered = False  # set afterwards: if that fails, there is still an error to deliver
 
     def __call__(self, samples: Samples | Exception) -> None:
-        if self._left == 0:
+        if self._delivered:
             return  # after an error
         if isinstance(samples, Exception):
-            self._left = 0
             self._deliver(samples)
+            self._delivered = True
             return
         self._decoded.append(samples)
-        self._left -= 1
-        if self._left == 0:
+        if len(self._decoded) == self._parts:
             self._deliver(np.concatenate(self._decoded))
+            self._delivered = True
 
 
 class CodecStream:

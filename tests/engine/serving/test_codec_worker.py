@@ -636,6 +636,19 @@ def test_failing_callback_does_not_block_other_streams(recording: RecordingDecod
                 take.next()  # samples or an error
 
 
+def test_chunk_whose_last_part_cannot_be_delivered_receives_the_error() -> None:
+    heard: list[Samples | Exception] = []
+    deliver = fail_once(heard.append, MemoryError())
+    joined = codec_worker._PartsJoined(deliver, 2)
+    parts, error = [np.ones(2, np.float32), np.zeros(2, np.float32)], ZeroDivisionError()
+    joined(parts[0])
+    with pytest.raises(MemoryError):
+        joined(parts[1])
+    joined(error)
+    joined(error)
+    assert heard == [error]
+
+
 def test_close_fails_all_waiting_streams(recording: RecordingDecoder) -> None:
     going, rowless = Take([4, 4]), Take([2], seed=1)
     follower = Take([2], seed=2, follows=going)
