@@ -1,5 +1,7 @@
 // Uploads a file with its progress, which neither `fetch` nor Gradio's function tells.
 
+import { words } from "../ui/words.js";
+
 const PATH = "./gradio_api/upload";
 const NO_SERVER = [502, 504]; // answers of a proxy whose server is gone
 // The server ends an upload after a minute and a second for each 10 kB (web/uploads/endpoint.py). Progress tells nothing about
@@ -9,13 +11,16 @@ const longest = ({ size }) => 70_000 + size / 10; // ms
 // The error of a file that the server has not answered to. The page may upload it again.
 export class UploadLost extends Error {}
 
-// progress(share): called while the file is sent. Resolves to { path } on the server. Rejects with an UploadLost, or with an
-// Error whose message is the server's sentence, "" if it gave none.
-export function uploadFile(file, progress = () => {}, request = new XMLHttpRequest()) {
+// progress(share): called while the file is sent. signal: an AbortSignal by which the user cancels the upload. Resolves to
+// { path } on the server. Rejects with an UploadLost, or with an Error whose message is a sentence: the server's, "" if it gave
+// none, or that the upload was cancelled.
+export function uploadFile(file, progress = () => {}, signal = null, request = new XMLHttpRequest()) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => request.abort(), longest(file));
     request.upload.onprogress = ({ loaded, total }) => progress(loaded / total);
-    request.onerror = request.onabort = () => reject(new UploadLost());
+    const lost = () => (signal?.aborted ? new Error(words("connection.upload_cancelled")) : new UploadLost());
+    request.onerror = request.onabort = () => reject(lost());
+    signal?.addEventListener("abort", () => request.abort());
     request.onload = () => {
       const [status, answer] = [request.status, valueIn(request)];
       if (status === 200 && answer) resolve({ path: answer[0] });

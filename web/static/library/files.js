@@ -34,10 +34,11 @@ function inOne(answers, refused) {
   return { text: [...texts, ...refused].join(" "), kind: good ? "good" : "bad", lines, offers };
 }
 
-// say(text, kind, lines, offers): shows a message.
+// say(text, kind, lines, offers): shows a message. progress(sent): shows the upload { name, share, cancel }; null for none.
 export class ImportedFiles {
-  constructor({ props, trigger, upload }, say) {
-    Object.assign(this, { props, trigger, upload, say });
+  constructor({ props, trigger, upload, progress = () => {} }, say) {
+    Object.assign(this, { props, trigger, upload, progress, say });
+    this.sending = null; // the AbortController of the last upload
     this.sent = new Map(); // by the paths of their uploads
     this.pictures = new Map(); // the last choice of a picture, by the voice's id; null for none
     this.waiting = new Map(); // what to call with the answer to a batch, by the batch's id; with null if none will come
@@ -51,6 +52,7 @@ export class ImportedFiles {
     for (const [i, batch] of batches.entries()) {
       const files = await this.sendAll(batch, refused);
       const { text, kind, lines, offers } = inOne(answers, refused);
+      if (!files) return this.say([text, words("connection.upload_cancelled")].filter(Boolean).join(" "), undefined, lines, offers);
       this.say(text, kind, lines, offers);
       if (!files.length) continue;
       const answer = await this.importBatch(files);
@@ -58,15 +60,18 @@ export class ImportedFiles {
       else for (const { file } of batches.slice(i + 1).flat()) refused.add(this.refusal(file));
       const whole = inOne(answers, refused);
       if (answer || refused.size) this.say(whole.text, whole.kind, whole.lines, whole.offers);
-      if (!answer) return;
+      if (!answer) break;
     }
+    return undefined;
   }
 
-  // Uploads the files of a batch; adds to `refused` why some were not. Resolves to the fields of the others for the server.
+  // Uploads the files of a batch; adds to `refused` why some were not. Resolves to the fields of the others for the server, or
+  // to null if the user cancelled it.
   async sendAll(batch, refused) {
     const uploaded = [];
     for (const { file, names } of batch) {
       const path = await this.send(file);
+      if (path === undefined) return null;
       if (path) {
         uploaded.push({ path, name: file.name, names });
         this.sent.set(path, file);
@@ -106,15 +111,27 @@ export class ImportedFiles {
     if (!file) return this.trigger("picture", { id, remove: true });
     const path = await this.send(file);
     if (file !== this.pictures.get(id)) return undefined;
-    if (path) this.trigger("picture", { id, path, name: file.name });
+    if (path === undefined) this.say(words("connection.upload_cancelled"));
+    else if (path) this.trigger("picture", { id, path, name: file.name });
     else this.say(this.refusal(file), "bad");
     return undefined;
   }
 
-  // Uploads a file. Resolves to its path on the server, or to null.
+  // Uploads a file. Resolves to its path on the server, to null if it was not uploaded, or to undefined if the user cancelled it.
   async send(file) {
-    this.say(words("library.uploading", { name: file.name }), "busy");
-    return this.isSmall(file) ? this.upload(file).then(({ path }) => path, () => null) : null;
+    const { name } = file;
+    this.say(words("library.uploading", { name }), "busy");
+    if (!this.isSmall(file)) return null;
+    const sending = (this.sending = new AbortController());
+    const tell = (share) => sending === this.sending && this.progress({ name, share, cancel: () => sending.abort() });
+    tell(0);
+    try {
+      return (await this.upload(file, tell, sending.signal)).path;
+    } catch {
+      return sending.signal.aborted ? undefined : null;
+    } finally {
+      if (sending === this.sending) this.progress(null);
+    }
   }
 
   isSmall(file) {

@@ -31,7 +31,8 @@ class Library {
     this.handled = null; // `nonce` of the last answer that was shown
     this.replacements = new Map(); // the replacement of each voice that was deleted while picked
     this.part = (selector) => element.querySelector(selector);
-    this.files = new ImportedFiles({ props, trigger, upload }, (...message) => this.say(...message));
+    const progress = (sent) => this.showProgress(sent);
+    this.files = new ImportedFiles({ props, trigger, upload, progress }, (...message) => this.say(...message));
     this.search = this.part("input[type=search]");
     this.own = new LongList(this.part("ul[data-list=own]"), () => this.render());
     this.deleted = new DeletedVoices(this.part(".rp-lib-aside"), this.part("h3"));
@@ -162,6 +163,18 @@ class Library {
     message.replaceChildren(text, ...(items.length ? [create("ul", {}, ...items)] : []));
     if (offers.length) message.append(offerForm(offers, (chosen) => this.files.importAgain(chosen)));
     message.hidden = !text && !items.length;
+  }
+
+  // sent: of the file that is being uploaded, { name, share, cancel }; null for none.
+  showProgress(sent) {
+    const line = this.part(".rp-lib-sending");
+    const bar = line.querySelector("progress");
+    if (!sent && line.contains(document.activeElement)) this.part(".rp-lib-import").focus();
+    line.hidden = !sent;
+    if (!sent) return;
+    bar.value = sent.share;
+    bar.setAttribute("aria-label", words("library.uploading", { name: sent.name }));
+    line.querySelector("button").onclick = sent.cancel;
   }
 
   // ---- controls

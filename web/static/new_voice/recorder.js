@@ -218,10 +218,14 @@ class Recorder {
     if (file.size > limit * 2 ** 20) return this.refuse(words("clip.too_large", { name, limit }));
     if (isLong) return this.cut(new LongFile(file, length, longest), 0, { name });
     let path;
+    const sending = new AbortController();
+    this.view.offerCancel(sending);
     try {
-      path = await this.uploads.send(file, (share) => this.sending(share));
+      path = await this.uploads.send(file, (share) => this.sending(share), sending.signal);
     } catch (error) {
       return this.refuse(failure(error));
+    } finally {
+      this.view.offerCancel(null);
     }
     try {
       const heard = await inspected(file, length, () => this.server.peaksOf(path));

@@ -93,6 +93,17 @@ export class RecorderView {
     if (TOLD.includes(state) && live === "polite" && isCalm) line.scrollIntoView({ block: "nearest" });
   }
 
+  // sending: the AbortController of the file that is being uploaded; null for none.
+  offerCancel(sending) {
+    const cancel = this.find(".rp-send-cancel");
+    cancel.hidden = !sending;
+    cancel.onclick = () => {
+      this.waiting ??= this.find(".rp-choose"); // the focus must not stay on a hidden button
+      cancel.blur();
+      sending.abort();
+    };
+  }
+
   showButtons() {
     const { state } = this.find(".rp-clip").dataset;
     const focused = document.activeElement;

@@ -7,18 +7,18 @@ import { words } from "../ui/words.js";
 const TRIES = 5; // a proxy may answer each time for a server that is there
 
 export class Uploads {
-  // upload(file, progress): as `uploadFile`. server: { lost(), present() }.
+  // upload(file, progress, signal): as `uploadFile`. server: { lost(), present() }.
   constructor(upload, server) {
     Object.assign(this, { upload, server });
   }
 
-  // progress(share): called while the file is sent. Resolves to the path; rejects when the server refuses the file, or the
-  // connection is lost each time.
-  async send(file, progress) {
+  // progress(share), signal: as for `uploadFile`. Resolves to the path; rejects when the server refuses the file, the upload is
+  // cancelled, or the connection is lost each time.
+  async send(file, progress, signal) {
     for (let tries = 1; ; tries++) {
       await this.server.present();
       try {
-        return (await this.upload(underOwnName(file), progress)).path;
+        return (await this.upload(underOwnName(file), progress, signal)).path;
       } catch (error) {
         if (!(error instanceof UploadLost) || tries === TRIES) throw error;
         this.server.lost();
@@ -27,7 +27,7 @@ export class Uploads {
   }
 }
 
-// Why an upload failed: the server's own sentence if it refused the file.
+// Why an upload failed: the server's own sentence if it refused the file, or that the user cancelled it.
 export const failure = (error) => error.message || words("clip.not_uploaded");
 
 // A random name. Otherwise the same file, uploaded by two people, would be one file on the server.

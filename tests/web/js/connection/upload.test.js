@@ -3,8 +3,10 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 
+import { english } from "../helpers.js";
 import { uploadFile, UploadLost } from "../../../../web/static/connection/upload.js";
 import { Uploads } from "../../../../web/static/new_voice/uploads.js";
+import { useWords } from "../../../../web/static/ui/words.js";
 
 // A request that a test answers.
 class Request {
@@ -35,7 +37,7 @@ const FILE = new File(["sound"], "clip.wav");
 test("a file is sent as Gradio's server takes it, and its progress is told", async () => {
   const request = new Request();
   const shares = [];
-  const sent = uploadFile(FILE, (share) => shares.push(share), request);
+  const sent = uploadFile(FILE, (share) => shares.push(share), null, request);
   assert.deepEqual([request.method, request.url, request.file.name], ["POST", "./gradio_api/upload", "clip.wav"]);
   for (const loaded of [1, 4]) request.upload.onprogress({ loaded, total: 4 });
   request.answer(200, '["/uploads/clip.wav"]');
@@ -51,7 +53,7 @@ test("of a refused file the server's own sentence is told, and nothing of a prox
   ];
   for (const [status, text, sentence] of answers) {
     const request = new Request();
-    const sent = uploadFile(FILE, () => {}, request);
+    const sent = uploadFile(FILE, () => {}, null, request);
     request.answer(status, text);
     await assert.rejects(sent, (error) => error.message === sentence && !(error instanceof UploadLost));
   }
@@ -60,7 +62,7 @@ test("of a refused file the server's own sentence is told, and nothing of a prox
 test("a lost connection, a proxy without its server, and an upload that takes too long are told apart from a refusal", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   const requests = [1, 2, 3].map(() => new Request());
-  const [lost, proxied, slow] = requests.map((request) => uploadFile(new File([new Uint8Array(1e6)], "a.wav"), () => {}, request));
+  const [lost, proxied, slow] = requests.map((request) => uploadFile(new File([new Uint8Array(1e6)], "a.wav"), () => {}, null, request));
   requests[0].onerror();
   requests[1].answer(502, "<html>");
   for (const sent of [lost, proxied]) await assert.rejects(sent, UploadLost);
@@ -72,6 +74,19 @@ test("a lost connection, a proxy without its server, and an upload that takes to
   mock.timers.tick(10_000);
   mock.timers.reset();
   await assert.rejects(slow, UploadLost);
+});
+
+test("an upload that the user cancels ends with a sentence, and is not sent again", async () => {
+  useWords(english("connection"));
+  const cancelling = new AbortController();
+  const requests = [];
+  const upload = (...sent) => uploadFile(...sent, requests[requests.push(new Request()) - 1]);
+  const uploads = new Uploads(upload, { lost: () => {}, present: async () => {} });
+  const sent = uploads.send(FILE, () => {}, cancelling.signal);
+  await new Promise(setImmediate);
+  cancelling.abort();
+  await assert.rejects(sent, { message: "The upload was cancelled." });
+  assert.equal(requests.length, 1);
 });
 
 test("a clip whose upload was lost is sent again when the server is there; a refused one is not", async () => {

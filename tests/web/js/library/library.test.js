@@ -119,6 +119,36 @@ test("of pictures chosen in quick succession the last one counts, in whatever or
   assert.deepEqual(sent.slice(2), ["anna none"], "removed meanwhile");
 });
 
+test("the progress of an import is shown, and an import that is cancelled imports nothing", async () => {
+  useWords(english("library", "connection"));
+  const [said, shown, sent] = [[], [], []];
+  const upload = (file, progress, signal) => new Promise((resolve, reject) => {
+    progress(0.5);
+    if (file.name === "one") resolve({ path: "/one" });
+    else signal.addEventListener("abort", () => reject(new Error("Cancelled.")));
+  });
+  const progress = (each) => shown.push(each && [each.name, each.share]) && each && (cancel = each.cancel);
+  let cancel;
+  const about = { props: { max_mb: 1 }, trigger: (...event) => sent.push(event), upload, progress };
+  const files = new ImportedFiles(about, (text) => said.push(text));
+  const first = files.importAll([{ file: { name: "one", size: 1 } }]);
+  await new Promise(setImmediate);
+  assert.deepEqual(shown, [["one", 0], ["one", 0.5], null]);
+  assert.equal(sent.length, 1);
+  files.answered({ id: sent[0][1].id, kind: "good", text: "Imported.", lines: [], imported: 1 });
+  await first;
+  const importing = files.importAll(["one", "two", "three"].map((name) => ({ file: { name, size: 1 } })));
+  await new Promise(setImmediate);
+  assert.deepEqual(shown.at(-1), ["two", 0.5]);
+  cancel();
+  await importing;
+  assert.deepEqual([sent.length, said.at(-1), shown.at(-1)], [1, "The upload was cancelled.", null]);
+  const picture = files.sendPicture("anna", { name: "large", size: 1 });
+  cancel();
+  await picture;
+  assert.deepEqual([sent.length, said.at(-1)], [1, "The upload was cancelled."]);
+});
+
 test("chosen names are grouped by file", () => {
   const chosen = [{ file: 1, voice: 0, name: "Zoe 2" }, { file: 0, voice: 0, name: "Ben 2" }, { file: 1, voice: 3, name: "Ida" }];
   assert.deepEqual(byFile(chosen), [{ file: 1, names: { 0: "Zoe 2", 3: "Ida" } }, { file: 0, names: { 0: "Ben 2" } }]);

@@ -329,6 +329,14 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
         (folder / file).write_bytes(content)
     chosen = [folder / file for file in ("all.zip", "Clara.voice", "broken.voice")]
     field, message = page.locator("#rp-library input[type=file]"), page.locator(".rp-lib-message")
+    page.route("**/upload", lambda route: None)  # it is never answered
+    field.set_input_files(chosen)
+    expect(page.get_by_role("progressbar", name="Uploading “")).to_be_visible()
+    page.locator(".rp-lib-sending").get_by_role("button", name="Cancel").press("Enter")
+    expect(message).to_have_text("The upload was cancelled.")
+    expect(page.get_by_role("progressbar", name="Uploading “")).to_be_hidden()
+    expect(page.locator(".rp-lib-import")).to_be_focused()
+    page.unroute("**/upload")
     with hold_response(page, "Adam.voice", lambda: field.set_input_files(chosen)):
         field.set_input_files(folder / "broken.voice")
         expect(message).to_contain_text("“broken.voice” was not imported.")

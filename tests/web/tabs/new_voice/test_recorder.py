@@ -278,6 +278,22 @@ def test_recording_that_the_server_refuses_is_kept_and_uploaded_again(page: Page
     expect(again).to_be_hidden()
     assert value(page, "Recording")["clips"][0]["words"] == SCRIPT
 
+    cancel = page.locator(".rp-send-cancel")
+    expect(cancel).to_be_hidden()
+    page.route("**/upload", lambda route: None)  # it is never answered
+    begin_recording(page, button="Record another")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(cancel).to_be_visible()
+    cancel.press("Enter")
+    expect_message(page, "The upload was cancelled. The recording is kept in this page.")
+    expect(cancel).to_be_hidden()
+    expect(page.locator(".rp-clip button:focus")).to_be_enabled()
+    page.get_by_role("button", name=re.compile("^Remove Recording")).last.click()
+    upload(page, CLIP)
+    cancel.click()
+    expect_message(page, "The upload was cancelled.")
+    expect(page.locator(".rp-clip-line")).to_have_count(1)
+
 
 def test_trimming_by_keyboard_mouse_and_server(page: Page) -> None:
     upload(page, CLIP)
