@@ -97,7 +97,8 @@ def test_model_is_loaded_and_named_and_status_is_polled_while_open(
         with hold_response(page, "is not audio", lambda: field.set_input_files(text)):
             expect(found).to_contain_text("Checking")
             for event in ("gone", "back"):
-                page.evaluate(f"document.dispatchEvent(new CustomEvent('reprise:{event}'))")
+                detail = "{ detail: { anew: false } }"
+                page.evaluate(f"document.dispatchEvent(new CustomEvent('reprise:{event}', {detail}))")
             expect(found).to_be_empty()  # the answer may be lost
         expect(found).to_contain_text("is not audio")
 
