@@ -95,8 +95,9 @@ def test_old_takes_expire_and_are_logged(tmp_path: Path, caplog: pytest.LogCaptu
         expire(storage)
         assert caplog.text == ""
         clock.pass_time(days=31)
-        expire(storage)  # after such a time, takes are deleted by the next call
+        expire(storage)  # after such a time, takes are deleted by the call of the next day
         assert caplog.text == ""
+        clock.pass_time(days=1)
         expire(storage)
         assert "Deleted 1 expired takes from the history." in caplog.text
         assert storage.history.page().total == 0

@@ -52,7 +52,7 @@ def test_stop_ends_all_sound_from_another_tab_and_escape_closes_menus_first(
 
         open_tab(page, "Library")
         page.get_by_role("button", name="Hear Anna").click()
-        wait_for(page, f"player.on.startsWith('voice:{anna.id}') && player.position > 0")
+        wait_for(page, f"player.on?.startsWith('voice:{anna.id}') && player.position > 0")
         open_tab(page, "History")
         press_escape(page)
         wait_for_silence(page)
