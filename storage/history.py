@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
@@ -13,6 +15,10 @@ from storage.repositories.takes import HistoryPage, NewTake, SpokenVoice, TakeRe
 from storage.validation import LOCAL, MAX_SEARCH, Clock, checked_owner, is_id, utc_now
 
 MAX_PAGE = 500  # takes
+
+
+class _SwitchedOff(Exception):
+    """The history was switched off while a take's sound was written."""
 
 
 class History:
@@ -32,12 +38,17 @@ class History:
         """
         if not self.settings(owner=owner).history:
             return None
-        with self._database.storing([take.audio]) as (sound,), self._database.write() as session:
+        with (
+            suppress(_SwitchedOff),
+            self._database.storing([take.audio]) as (sound,),
+            self._database.write() as session,
+        ):
             owner_deletions.refuse_deleted(session=session, owner=owner, before=deletion_token)
-            if not owner_settings.load(session=session, owner=owner).history:  # switched off meanwhile
-                return None
+            if not owner_settings.load(session=session, owner=owner).history:
+                raise _SwitchedOff  # so that the sound is deleted from the store
             made = takes.create(session=session, take=take, owner=owner, now=self._clock(), listed=True, sound=sound)
             return takes.record(session=session, take_id=made, owner=owner)
+        return None
 
     def page(
         self,

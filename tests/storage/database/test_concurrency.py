@@ -197,16 +197,19 @@ def test_voice_renamed_to_the_name_that_a_copy_has_found(
             renames[0].result()
 
 
-def test_history_switched_off_while_a_take_is_stored(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage, storing = Storage(database), database.storing
+def test_history_switched_off_while_a_take_is_stored(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sounds = tmp_path / "sounds"
+    with closing(Database.open(url, busy_timeout=1.0, audio_store=sounds)) as database:
+        storage, storing = Storage(database), database.storing
 
-    def after_the_switch(sounds: Sequence[bytes]) -> AbstractContextManager[list[StoredSound]]:
-        storage.history.change_settings(history=False)
-        return storing(sounds)
+        def after_the_switch(takes: Sequence[bytes]) -> AbstractContextManager[list[StoredSound]]:
+            storage.history.change_settings(history=False)
+            return storing(takes)
 
-    monkeypatch.setattr(database, "storing", after_the_switch)
-    assert storage.history.add(spoken()) is None
-    assert storage.history.page().total == 0
+        monkeypatch.setattr(database, "storing", after_the_switch)
+        assert storage.history.add(spoken()) is None
+        assert storage.history.page().total == 0
+    assert not [path for path in sounds.rglob("*") if path.is_file()], "nor is its sound left in the store"
 
 
 def test_take_stored_while_all_data_is_deleted(postgresql: str, postgresql_database: Database) -> None:
