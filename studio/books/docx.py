@@ -56,7 +56,7 @@ def read_docx(path: Path) -> BookText:
         begun = ""  # of a paragraph whose end is deleted
         for part in _nearest(document.element.body, (_PARAGRAPH, _TABLE)):
             if part.tag == _TABLE:
-                for row in _rows(part):
+                for row in (*_rows(part), *_box_texts(part)):
                     book.add(row)
                 continue
             begun += _text(part)

@@ -6,11 +6,12 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)  # in declarations
+# In declarations, but for those of other properties, such as backface-visibility.
+HIDDEN = re.compile(r"(?<![\w-])(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*+(?:\*/)?+")
 _SIMPLE = re.compile(r"([A-Za-z][A-Za-z0-9]*)?\.([\w-]+)")  # selector of a class
 _CLASS = re.compile(r"\.([\w-]+)")
-_SHOWN = re.compile(r"(?:display|visibility)\s*:", re.IGNORECASE)
+_SHOWN = re.compile(r"(?<![\w-])(?:display|visibility)\s*:", re.IGNORECASE)
 _MEDIA = ("", "all", "screen")
 
 HiddenClasses = frozenset[tuple[str, str]]

@@ -92,6 +92,8 @@ def test_page_numbers_marks_of_notes_and_hidden_text_of_an_epub_are_not_read(tmp
         ("@media print { .x { display: none } } @media amzn-kf8 { .a { } .x { display: none } }", True),
         (".x { display: none } body .x { display: inline }", True),
         (".x { display: none", True),
+        (".x { -webkit-backface-visibility: hidden; backface-visibility: hidden }", True),
+        (".x { display: none } .x { backface-visibility: visible }", False),
         (".x { display: none } /* .x { display: block }", False),
     ],
 )
@@ -436,6 +438,7 @@ BOX = (
         (f"<w:p>{run('It is ')}{BOX.format(YES + NO)}{run('cold.')}</w:p>{NO}", ["It is cold.", "Yes", "No", "No"]),
         (f"<w:p>{OLD_BOX.format(f'<w:tbl>{row(YES, NO)}</w:tbl>')}</w:p>", ["Yes, No"]),
         (f"<w:p>{BOX.format(IN + BOX.format(YES) + '</w:p>')}</w:p>", ["In", "Yes"]),
+        (f"<w:tbl>{row(f'{IN}{BOX.format(YES)}</w:p>', NO)}</w:tbl>", ["In, No", "Yes"]),
         (f"<w:p>{run('Not')}<w:del>{BOX.format(YES)}</w:del></w:p>", ["Not"]),
         (f"<w:p>{run('10')}{run('2', SUPERSCRIPT)}{run(', the 1')}{run('st', SUPERSCRIPT)}</w:p>", ["10², the 1st"]),
     ],
