@@ -43,19 +43,22 @@ export class ImportedFiles {
     this.pictures = new Map(); // the last choice of a picture, by the voice's id; null for none
     this.waiting = new Map(); // what to call with the answer to a batch, by the batch's id; with null if none will come
     this.batches = 0;
+    this.deletions = 0; // of all data of the owner
   }
 
   // chosen: [{ file, names }]. names: new names of the voices to import, by position; undefined to import all unchanged.
   async importAll(chosen) {
-    const [answers, refused] = [[], new Set()];
+    const [answers, refused, { deletions }] = [[], new Set(), this];
     const batches = await batchesOf(chosen, { bytes: this.props.max_mb * 2 ** 19, files: 200 });
     for (const [i, batch] of batches.entries()) {
       const files = await this.sendAll(batch, refused);
+      if (deletions !== this.deletions) break;
       const { text, kind, lines, offers } = inOne(answers, refused);
       if (!files) return this.say([text, words("connection.upload_cancelled")].filter(Boolean).join(" "), undefined, lines, offers);
       this.say(text, kind, lines, offers);
       if (!files.length) continue;
       const answer = await this.importBatch(files);
+      if (deletions !== this.deletions) break;
       if (answer) answers.push(answer);
       else for (const { file } of batches.slice(i + 1).flat()) refused.add(this.refusal(file));
       const whole = inOne(answers, refused);
@@ -98,6 +101,14 @@ export class ImportedFiles {
   stop() {
     for (const resolve of this.waiting.values()) resolve(null);
     this.waiting.clear();
+  }
+
+  // Called when all data of the owner was deleted: ends imports, whose next batches would be stored.
+  forget() {
+    this.deletions++;
+    this.sending?.abort();
+    this.stop();
+    this.say("");
   }
 
   // Uploads files again, to import their voices under other names. chosen: [{ file: path of the first upload, names }]

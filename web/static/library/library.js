@@ -52,6 +52,7 @@ class Library {
     root.addEventListener("focusout", (event) => this.leave(event));
     this.search.addEventListener("input", () => this.own.restart());
     document.addEventListener("reprise:forgotten", () => {
+      this.files.forget();
       this.search.value = "";
       this.search.dispatchEvent(new Event("input"));
     });

@@ -156,6 +156,24 @@ test("a batch that fails as a whole is told", async () => {
   assert.deepEqual(said.at(-1), ["The disk is full. Imported 2. Imported 3.", "bad", [], []]);
 });
 
+test("an import ends when all data is deleted", async () => {
+  const { sent, said, files, all } = imports(1);
+  await turns();
+  files.forget();
+  await all;
+  assert.deepEqual([sent.length, said.at(-1)], [1, [""]]);
+  const started = [];
+  files.upload = (file, _, signal) => new Promise((_, reject) => {
+    started.push(file.name);
+    signal.addEventListener("abort", () => reject(new Error("aborted")));
+  });
+  const next = files.importAll([{ file: new File(["x"], "a.voice") }, { file: new File(["x"], "b.voice") }]);
+  await turns();
+  files.forget();
+  await next;
+  assert.deepEqual([started, sent.length, said.at(-1)], [["a.voice"], 1, [""]]);
+});
+
 test("an import ends when the server is gone, and names what was not imported", async () => {
   const { sent, said, files, all } = imports();
   await turns();
