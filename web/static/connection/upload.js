@@ -34,6 +34,14 @@ export function uploadFile(file, progress = () => {}, signal = null, request = n
   });
 }
 
+// Has the server delete uploaded files that will not be used, also if the page is closed meanwhile.
+export function discardFiles(paths) {
+  if (!paths.length) return;
+  const headers = { "Content-Type": "application/json" };
+  const url = `${window.gradio_config?.root ?? ""}/gradio_api/upload`;
+  fetch(url, { method: "DELETE", keepalive: true, headers, body: JSON.stringify(paths) }).catch(() => {});
+}
+
 // The value of the server's answer; null in answers of others, such as a proxy.
 function valueIn({ responseText }) {
   try {

@@ -1,6 +1,7 @@
 // Files that the user adds to the library: voices to import, and pictures of voices.
 
 import { partsOf } from "./archive_parts.js";
+import { discardFiles } from "../connection/upload.js";
 import { words } from "../ui/words.js";
 
 export const wholeFiles = (files) => [...files].map((file) => ({ file }));
@@ -36,8 +37,8 @@ function inOne(answers, refused) {
 
 // say(text, kind, lines, offers): shows a message. progress(sent): shows the upload { name, share, cancel }; null for none.
 export class ImportedFiles {
-  constructor({ props, trigger, upload, progress = () => {} }, say) {
-    Object.assign(this, { props, trigger, upload, progress, say });
+  constructor({ props, trigger, upload, discard = discardFiles, progress = () => {} }, say) {
+    Object.assign(this, { props, trigger, upload, discard, progress, say });
     this.sending = null; // the AbortController of the last upload
     this.sent = new Map(); // by the paths of their uploads
     this.pictures = new Map(); // the last choice of a picture, by the voice's id; null for none
@@ -52,7 +53,10 @@ export class ImportedFiles {
     const batches = await batchesOf(chosen, { bytes: this.props.max_mb * 2 ** 19, files: 200 });
     for (const [i, batch] of batches.entries()) {
       const files = await this.sendAll(batch, refused);
-      if (deletions !== this.deletions) break;
+      if (deletions !== this.deletions) {
+        this.discard((files ?? []).map(({ path }) => path));
+        break;
+      }
       const { text, kind, lines, offers } = inOne(answers, refused);
       if (!files) return this.say([text, words("connection.upload_cancelled")].filter(Boolean).join(" "), undefined, lines, offers);
       this.say(text, kind, lines, offers);
@@ -74,7 +78,10 @@ export class ImportedFiles {
     const uploaded = [];
     for (const { file, names } of batch) {
       const path = await this.send(file);
-      if (path === undefined) return null;
+      if (path === undefined) {
+        this.discard(uploaded.map((each) => each.path));
+        return null;
+      }
       if (path) {
         uploaded.push({ path, name: file.name, names });
         this.sent.set(path, file);

@@ -121,7 +121,7 @@ test("of pictures chosen in quick succession the last one counts, in whatever or
 
 test("the progress of an import is shown, and an import that is cancelled imports nothing", async () => {
   useWords(english("library", "connection"));
-  const [said, shown, sent] = [[], [], []];
+  const [said, shown, sent, discarded] = [[], [], [], []];
   const upload = (file, progress, signal) => new Promise((resolve, reject) => {
     progress(0.5);
     if (file.name === "one") resolve({ path: "/one" });
@@ -129,7 +129,8 @@ test("the progress of an import is shown, and an import that is cancelled import
   });
   const progress = (each) => shown.push(each && [each.name, each.share]) && each && (cancel = each.cancel);
   let cancel;
-  const about = { props: { max_mb: 1 }, trigger: (...event) => sent.push(event), upload, progress };
+  const discard = (paths) => discarded.push(...paths);
+  const about = { props: { max_mb: 1 }, trigger: (...event) => sent.push(event), upload, discard, progress };
   const files = new ImportedFiles(about, (text) => said.push(text));
   const first = files.importAll([{ file: { name: "one", size: 1 } }]);
   await new Promise(setImmediate);
@@ -143,6 +144,7 @@ test("the progress of an import is shown, and an import that is cancelled import
   cancel();
   await importing;
   assert.deepEqual([sent.length, said.at(-1), shown.at(-1)], [1, "The upload was cancelled.", null]);
+  assert.deepEqual(discarded, ["/one"], "an address can keep only so many files on the server");
   const picture = files.sendPicture("anna", { name: "large", size: 1 });
   cancel();
   await picture;

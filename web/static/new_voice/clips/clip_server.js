@@ -2,6 +2,7 @@
 
 import { isBeingSaved } from "../sent_form.js";
 import { TaskQueue } from "../task_queue.js";
+import { discardFiles } from "../../connection/upload.js";
 import { words } from "../../ui/words.js";
 
 const AT_ONCE = 2; // the server works on two clips at a time and refuses a fifth (web/tabs/new_voice/clip_server.py)
@@ -77,9 +78,6 @@ export class ClipServer {
 
   // Has the server delete all files. Called when the page is closed and cannot be restored.
   discardFiles() {
-    const { paths } = this.clips;
-    const headers = { "Content-Type": "application/json" };
-    const url = `${window.gradio_config?.root ?? ""}/gradio_api/upload`;
-    if (paths.length) fetch(url, { method: "DELETE", keepalive: true, headers, body: JSON.stringify(paths) }).catch(() => {});
+    discardFiles(this.clips.paths);
   }
 }
