@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 FOCUS_TEXT = "() => { reprise.beginWriting(); }"
 # `at` makes each value different: the answer to an earlier press may be lost.
 CHANGE_CLIPS = "() => [{ id: reprise.changing, at: Date.now() }, { __type__: 'update', selected: 'new' }]"
+# It is told even if the user has done nothing since a long upload began (static/connection/server.js).
+REFUSED = "() => { document.dispatchEvent(new CustomEvent('reprise:refused')); }"
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:
@@ -30,9 +32,10 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         (voices.picture, handlers.change_picture),
         (voices.duplicate, handlers.duplicate_voice),
         (voices.purge, handlers.purge_deleted),
-        (voices.import_files, handlers.import_voices),
     ):
         listen(event, handler, token, [voices, changes], trigger_mode="multiple")
+    imported = listen(voices.import_files, handlers.import_voices, token, [voices, changes], trigger_mode="multiple")
+    imported.failure(None, js=REFUSED)
     for event, select in ((voices.remove, handlers.delete_voice), (voices.restore, handlers.restore_voice)):
         changed = [voices, changes, shared.picker]
         listen(event, select, [shared.picker, token], changed, trigger_mode="multiple")

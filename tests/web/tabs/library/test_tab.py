@@ -10,7 +10,7 @@ from zipfile import ZipFile
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Dialog, FloatRect, Locator, Page, expect
+from playwright.sync_api import Browser, Dialog, FloatRect, Locator, Page, Route, expect
 
 from engine.voice import Voice
 from storage import Storage, VoiceLibrary
@@ -337,6 +337,7 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
     expect(page.get_by_role("progressbar", name="Uploading “")).to_be_hidden()
     expect(page.locator(".rp-lib-import")).to_be_focused()
     page.unroute("**/upload")
+    refuse_an_import(page, folder / "broken.voice")
     with hold_response(page, "Adam.voice", lambda: field.set_input_files(chosen)):
         field.set_input_files(folder / "broken.voice")
         expect(message).to_contain_text("“broken.voice” was not imported.")
@@ -348,6 +349,26 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
         ]
     )
     expect(page.locator(".rp-lib-used")).to_contain_text("kB")
+
+
+def refuse_an_import(page: Page, file: Path) -> None:
+    """The server refuses it long after the user's last action, as after a long upload."""
+    refused = page.get_by_text("The server refused a request of this page.")
+    page.evaluate(
+        "Object.defineProperty(navigator, 'userActivation', { value: { isActive: false }, configurable: true })"
+    )
+
+    def refuse(route: Route) -> None:
+        if file.name in (route.request.post_data or ""):
+            route.fulfill(status=304)  # a browser would report statuses from 400 on as errors on the console
+        else:
+            route.continue_()
+
+    page.route("**/gradio_api/run/**", refuse)
+    page.locator("#rp-library input[type=file]").set_input_files(file)
+    expect(refused).to_be_visible()
+    page.unroute_all(behavior="wait")
+    page.evaluate("delete navigator.userActivation")
 
 
 def with_skipped_files(archive: bytes, count: int) -> bytes:
