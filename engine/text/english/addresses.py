@@ -3,7 +3,7 @@
 import re
 
 from engine.text.english.numbers import digits
-from engine.text.english.rules import DIRECTIONS, Rule, rule, spelled
+from engine.text.english.rules import DIRECTIONS, Rule, before, rule, spelled
 
 _IN_ADDRESSES = {
     "/": "slash", ".": "dot", "-": "dash", "_": "underscore", "?": "question mark", "=": "equals", "&": "and",
@@ -28,6 +28,8 @@ _STATES = {
     "TX": "Texas", "UT": "Utah", "VT": "Vermont", "VA": "Virginia", "WA": "Washington", "WV": "West Virginia",
     "WI": "Wisconsin", "WY": "Wyoming", "DC": spelled("DC"),
 }  # fmt: skip
+_REACH = 30  # characters
+_PLACE = re.compile(r"(?:,|\b[A-Z][a-z]+) \Z")  # before a state: "log in OR 54321" names none
 _MAY_BE_WORDS = "HI|MD|OK"  # without a postal code
 
 
@@ -45,6 +47,8 @@ def _ip(match: re.Match[str]) -> str:
 
 
 def _state(match: re.Match[str]) -> str:
+    if not _PLACE.search(before(match, _REACH)):
+        return match[0]
     code = "".join(f", {digits(part)}" for part in match.groups()[1:] if part)
     return _STATES[match[1]] + code
 
@@ -56,7 +60,8 @@ def _path(match: re.Match[str]) -> str:
 
 
 ADDRESSES: tuple[Rule, ...] = (
-    rule(r"\b([A-Za-z]):((?:\\[\w.~-]+)+\\?)", _path),  # before "\text" is taken for a formula's command
+    # Before "\text" is taken for a formula's command. In lower case, other letters may be variables: "x:\alpha".
+    rule(r"\b([A-Zcd]):((?:\\[\w.~-]++)++\\?)(?!\{)", _path),
     rule(r"<((?:https?://|www\.)[^\s<>]+|[\w.+-]{1,64}@[\w.-]{1,253})>", r", \1 ,"),
     rule(r"(?i)\b(?:(?:https?|ftp)://|www\.)\S+", _address),
     rule(rf"\b[\w.+-]{{1,64}}@{_HOST}[A-Za-z]{{2,24}}\b", _address),
@@ -65,7 +70,7 @@ ADDRESSES: tuple[Rule, ...] = (
     rule(
         rf"(?<![\w:.])(?:{_GROUP}(?::{_GROUP}){{7}}|(?=[\dA-Fa-f:]{{0,39}}\d)(?:{_GROUPS})?::{_GROUPS})(?![\w:])", _ip
     ),
-    rule(rf"(?:(?<=[\w.], )|(?<=[a-z] ))({'|'.join(_STATES)}) (\d{{5}})(?:-(\d{{4}}))?(?![\w-])", _state),
+    rule(rf"(?:(?<=[\w.], )|(?<=[a-z] )(?!ID))({'|'.join(_STATES)}) (\d{{5}})(?:-(\d{{4}}))?(?![\w-])", _state),
     rule(rf"(?<=[a-z], )(?!{_MAY_BE_WORDS})({'|'.join(_STATES)})(?=[,.;)]|\s*\Z)", _state),
     rule(  # "350 W 42nd St", "5 W. Main St"
         r"\b(\d{1,5} )([NSEW])\b\.?"

@@ -21,12 +21,12 @@ _ABBREVIATIONS = {
     "hwy": "highway", "pkwy": "parkway", "bros": "brothers", "univ": "university", "cf": "compare",
     "govt": "government", "incl": "including", "doz": "dozen", "attn": "attention",
     "pvt": "private", "pfc": "private first class", "ens": "ensign", "det": "detective", "insp": "inspector",
-    "atty": "attorney", "amb": "ambassador", "fr": "father", "qtr": "quarter", "viz": "namely",
+    "atty": "attorney", "amb": "ambassador", "qtr": "quarter", "viz": "namely",
 }  # fmt: skip
 # Abbreviations only with a capital and text after them: "Col. Brown", not "He ate a fig."
 _BEFORE_NAMES = {
     "gen", "col", "rev", "hon", "sen", "rep", "mt", "lt", "fig", "vol", "tel", "jan", "apr", "dec", "mon", "apt",
-    "pres", "maj", "adm", "ens", "det", "amb", "fr",
+    "pres", "maj", "adm", "ens", "det", "amb",
 }  # fmt: skip
 # These may end a sentence within a text: "Hill Bros. They left."
 _MAY_END = {
@@ -160,6 +160,7 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"\bsq\. ?(?=(?:ft|mi|k?m)\b)", "sq "),
     rule(r"((?:\b[Tt]he |\b[Aa]n |\A)Ave)\.(?= Maria\b)", r"\1"),
     rule(rf"(?i)(?<!\bdot )\b{_NO_UNIT}(dr|st|{'|'.join(_ABBREVIATIONS)})\.(?!\w)", _abbreviation),
+    rule(r"(?<!\d )\bFr\.(?=\s[A-Z][a-z])", "Father"),  # not francs: "5 Fr."
     rule(rf"\b({_TITLES})(?=\s[A-Z][a-z])", lambda match: _ABBREVIATIONS[match[1].lower()]),
     rule(r"\b(Dr|St)\b(?!\.)", lambda match: _doctor_or_street(match, match[1].lower())),
     rule(r"\b(Mr|Mrs)\b", lambda match: _ABBREVIATIONS[match[1].lower()]),
@@ -169,7 +170,10 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"\bHwy(?= \d)", "Highway"),
     rule(r"\bApt(?= (?:\d|#|[A-Z]\b))", "Apartment"),
     rule(r"(?<=\d(?:st|nd|rd|th) )Fl\b(?:\.(?=,))?", "Floor"),
-    rule(r"\b(b|d)\. (?=[12]\d{3}\b)", lambda match: "born " if match[1] == "b" else "died "),
+    rule(
+        r"(?:(?<=\()|(?<=[a-z], )|(?<=b\. \d{4}, ))(b|d)\. (?=[12]\d{3}\b)",
+        lambda match: "born " if match[1] == "b" else "died ",
+    ),
     rule(r"(?<=[a-z.] )v\.(?=\s+[A-Z])", "versus"),
     rule(r"(?<=[A-Za-z])'n'(?=[A-Za-z])| 'n' (?=[Rr]oll\b)", " and "),  # elsewhere "n", or a variable: "if 'n' is even"
     rule(r"\bc/o\b", "care of"),
@@ -187,7 +191,7 @@ ACRONYMS: tuple[Rule, ...] = (
     rule(r"\b[Tt]he (WHO)\b", lambda match: f"the {spelled(match[1])}"),
     rule(r"\b([A-G])[#♯]", rf"\1{SPELL} sharp "),
     rule(r"\b([A-G])(?:♭|b(?=[- ](?:major|minor)\b))", rf"\1{SPELL} flat"),
-    rule(r"#([A-Z]{1,3})-?(?=\d+\b)", lambda match: f" number {spelled(match[1])} "),  # "#A-1043"
+    rule(r"#([A-Z]{1,3})(?:-(?=\d+\b)|(?=\d{3,}\b))", lambda match: f" number {spelled(match[1])} "),  # "#A-1043"
     rule(r"#(?=[A-Za-z])", " hashtag "),
     rule(r"\bpH\b", spelled("pH")),
 )

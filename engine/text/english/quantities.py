@@ -259,8 +259,8 @@ FRACTIONS: tuple[Rule, ...] = (
     ),
 )
 MEASURES: tuple[Rule, ...] = (
-    rule(  # "2m + 1"
-        rf"(?<![\w.,])(\d+)([a-z])(?=\s[+=−]\s(?:\d+|[a-z])\b(?!\s?(?:{UNIT})\b))",
+    rule(  # "2m + 1", but "1h = 60 minutes"
+        rf"(?<![\w.,])(\d+)([a-z])(?=\s[+=−]\s(?:\d+|[a-z])\b(?!\s?(?:{UNIT})\b|\s[a-z]{{3,}}s\b))",
         lambda match: f"{match[1]} {spelled(match[2])}",
     ),
     rule(r"\b(iPhone \d)s\b", rf"\1 S{SPELL}"),

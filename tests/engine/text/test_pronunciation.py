@@ -431,6 +431,17 @@ SPOKEN = [
      "one hundred twenty seven dot zero dot zero dot one colon eighty plus or minus five"),
     ("Fr. Brown, b. 1917, i.e., in the 3rd qtr.",
      "father brown , born nineteen seventeen , that is , in the third quarter ."),
+    ("Order ID 20500, or log in OR 20500",
+     "order I D twenty thousand five hundred , or log in or twenty thousand five hundred"),
+    ("The answer is b. 1945, not a. 1200, b. 1500.",
+     "the answer is b . nineteen forty five , not a . twelve hundred , b . fifteen hundred ."),
+    ("Ann (b. 1917, d. 1999), Ben (d. 1950)",
+     "ann , born nineteen seventeen , died nineteen ninety nine , ben , died nineteen fifty ,"),
+    ("The #G20, #F1 and #A1043", "the hashtag G twenty , hashtag F one and number A ten forty three"),
+    ("1h = 60 minutes, 2m = 200 cm, 2m = 6",
+     "one hour equals sixty minutes , two meters equals two hundred centimeters , two M equals six"),
+    ("It costs 5 Fr. Then Fr. Hill left for Fr. 20.", "it costs five fr . then father hill left for fr . twenty ."),
+    (r"x:\alpha, P:\mathbb{R} and c:\beta", "x , alpha , P , backslash mathbb , R , and C colon backslash beta"),
     ("1:2:3:4:a:b:c:d", "one colon two colon three colon four colon A colon B colon C colon D"),
 ]  # fmt: skip
 
