@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from engine.voice import BuiltInVoice, Voice, voices_of
 
 KEPT = 600.0  # seconds; longer than an unloaded model takes to be loaded
+READ_WITHIN = 10.0  # seconds before speech is requested in which its voice is read
 
 
 class ForgottenVoices:
@@ -26,10 +27,14 @@ class ForgottenVoices:
             recent = {digest: at for digest, at in self._forgotten.items() if now - at <= KEPT}
             self._forgotten = recent | dict.fromkeys(_digests(voice), now)
 
-    def among(self, spoken: Voice | Sequence[Voice] | BuiltInVoice | None) -> list[Voice]:
-        """Return those of the voices of a speech that were forgotten."""
+    def now(self) -> float:
+        """Return the time at which a speech is requested, for `among`."""
+        return self._clock()
+
+    def among(self, spoken: Voice | Sequence[Voice] | BuiltInVoice | None, requested: float) -> list[Voice]:
+        """Return those of the voices of a speech that were forgotten since they were read. Others may be restored."""
         with self._lock:
-            since = self._clock() - KEPT
+            since = requested - READ_WITHIN
             forgotten = {digest for digest, at in self._forgotten.items() if at >= since}
         return [voice for voice in voices_of(spoken) if not forgotten.isdisjoint(_digests(voice))] if forgotten else []
 

@@ -105,11 +105,12 @@ class ModelManager(EngineProxy):
         owner: str = "",
     ) -> MeasuredSpeech:
         """See `Engine.speak`. The model stays loaded until the speech is over."""
+        requested = self._forgotten.now()
         engine, leave = self._enter(), self._current.leave
         try:
             speech = engine.speak(text, voice, options, owner=owner)
             # Such as voices deleted while the model was loaded for this speech: what it caches is dropped at its end.
-            for forgotten in self._forgotten.among(voice):
+            for forgotten in self._forgotten.among(voice, requested):
                 self._forget(engine, forgotten)
             return MeasuredSpeech(speech, self.speed, self.metrics, len(text), engine.sample_rate, leave)
         except BaseException:
