@@ -74,7 +74,7 @@ class ChangedVoice(Payload):
     seen: Annotated[ShortText, default_if_invalid("")] = ""
 
 
-class SavedVoice(Payload):
+class NewVoice(Payload):
     """The voice that was just saved."""
 
     id: Id
@@ -257,7 +257,7 @@ class NewVoiceHandlers:
         texts = self._context.texts(request)
         try:
             owner = self._context.owner(token, request).key
-            voice = self._context.storage.voices.get(parse_payload(SavedVoice, event).id, owner=owner)
+            voice = self._context.storage.voices.get(parse_payload(NewVoice, event).id, owner=owner)
             picker = select_voice(self._context.voices.list(owner=owner), voice.id, texts)
         except Exception as error:
             return gr.skip(), gr.Tabs(selected="speak"), notice(error_message(error, texts), "bad")
