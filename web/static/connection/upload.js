@@ -31,6 +31,7 @@ export function uploadFile(file, progress = () => {}, signal = null, request = n
     form.append("files", file);
     request.open("POST", PATH);
     request.send(form);
+    if (signal?.aborted) request.abort();
   });
 }
 

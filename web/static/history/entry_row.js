@@ -75,8 +75,8 @@ export class EntryRow {
 
   setStar() {
     const starred = !this.entry.starred;
-    this.update({ ...this.entry, starred });
     this.stars.set(this.entry.id, starred);
+    this.update(this.entry);
   }
 
   remove() {

@@ -15,8 +15,9 @@ export class Uploads {
   // progress(share), signal: as for `uploadFile`. Resolves to the path; rejects when the server refuses the file, the upload is
   // cancelled, or the connection is lost each time.
   async send(file, progress, signal) {
+    const cancelled = new Promise((resolve) => signal?.addEventListener("abort", resolve));
     for (let tries = 1; ; tries++) {
-      await this.server.present();
+      await Promise.race([this.server.present(), cancelled]);
       try {
         return (await this.upload(underOwnName(file), progress, signal)).path;
       } catch (error) {

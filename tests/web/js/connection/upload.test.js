@@ -89,6 +89,16 @@ test("an upload that the user cancels ends with a sentence, and is not sent agai
   assert.equal(requests.length, 1);
 });
 
+test("an upload that waits for the server can be cancelled", async () => {
+  useWords(english("connection"));
+  const cancelling = new AbortController();
+  const request = new Request();
+  const upload = (...sent) => uploadFile(...sent, request);
+  const sent = new Uploads(upload, { lost: () => {}, present: () => new Promise(() => {}) }).send(FILE, () => {}, cancelling.signal);
+  cancelling.abort();
+  await assert.rejects(sent, { message: "The upload was cancelled." });
+});
+
 test("a clip whose upload was lost is sent again when the server is there; a refused one is not", async () => {
   const events = [];
   const ends = [new UploadLost(), new UploadLost(), { path: "/uploads/a.wav" }, new Error("Too large.")];

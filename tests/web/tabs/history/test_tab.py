@@ -184,6 +184,7 @@ def keep_what_is_not_deleted_and_the_last_star(page: Page, storage: Storage) -> 
     page.route("**/gradio_api/run/**", hold_first)
     star.click()
     star.click()
+    expect(star).to_have_attribute("aria-pressed", "false")
     while not held:
         page.wait_for_timeout(20)
     with page.expect_response(lambda answer: '"starred":false' in (answer.request.post_data or "")):
