@@ -1,13 +1,16 @@
 // The voice that was just saved. Its value: { id, message, notice }; notice: HTML of the message that Speak shows. Its event `use`
-// picks the voice and opens Speak. It comes at once if the user has done nothing else since Save was pressed, so that the
-// answer takes nobody elsewhere; otherwise when the line below the tabs that tells of the voice is pressed.
+// picks the voice; its answer opens Speak. It comes at once if the user has done nothing else since Save was pressed; otherwise
+// when the line above the player that tells of the voice is pressed. The tab stays if the user has done something until the
+// answer arrives.
 
-import { hasActed } from "./sent_form.js";
+import { UNCHANGED } from "../connection/answers/latest_answers.js";
+import { countActs, hasActed } from "./sent_form.js";
 import { draw } from "../ui/icons.js";
 
 export function mount({ element, props, trigger, watch }) {
   const find = (selector) => element.querySelector(selector);
   const line = find(".rp-saved");
+  let acts = 0; // of the user, when the voice was last asked for
 
   function offer() {
     line.hidden = false;
@@ -21,7 +24,13 @@ export function mount({ element, props, trigger, watch }) {
 
   function use() {
     close();
+    acts = countActs();
     trigger("use", { id: props.value.id });
+  }
+
+  // The tab to show when the answer has arrived.
+  function tabToShow() {
+    return countActs() === acts ? { __type__: "update", selected: "speak" } : UNCHANGED;
   }
 
   draw(element);
@@ -30,5 +39,5 @@ export function mount({ element, props, trigger, watch }) {
   document.addEventListener("reprise:picked", ({ detail }) => detail === props.value?.id && close());
   document.addEventListener("reprise:forgotten", close);
   watch("value", () => props.value && (hasActed() ? offer() : use()));
-  window.repriseSaved = { offer };
+  window.repriseSaved = { offer, tabToShow };
 }

@@ -7,6 +7,7 @@ let unended = false; // whether the event of the last Save is not over; its refu
 let pressedAgain = false; // whether Save was pressed since then
 const CONTROLS = "button, a, summary, label, input, textarea, select, [role=tab], [role=option]";
 const used = new Set(); // components that the user has used since Save was pressed, by element id
+let acts = 0; // of the user, since the page was opened
 
 // Withholds presses from Gradio, also those of the keyboard: while a voice is saved, of Save and of the buttons that turn
 // the form into another one. Gradio skips the event of a press while the last one is not over, so that press is made later.
@@ -21,13 +22,20 @@ export function saveOneAtATime() {
   };
   document.addEventListener("click", withhold, { capture: true });
   document.addEventListener("input", note, { capture: true });
-  document.addEventListener("reprise:tab", ({ detail }) => used.add(detail));
+  document.addEventListener("reprise:tab", ({ detail }) => noteOn(detail));
 }
 
 function note({ target, isTrusted }) {
   if (!isTrusted || target.closest?.("#rp-save") || !target.closest?.(CONTROLS)) return;
-  used.add(target.closest('[id^="rp-"]')?.id);
+  noteOn(target.closest('[id^="rp-"]')?.id);
 }
+
+function noteOn(id) {
+  used.add(id);
+  acts += 1;
+}
+
+export const countActs = () => acts;
 
 // Whether the user has done something else since Save was pressed.
 export const hasActed = () => used.size > 0;

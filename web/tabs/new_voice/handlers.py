@@ -253,15 +253,15 @@ class NewVoiceHandlers:
         return self._saved(record, texts)
 
     def use_saved(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
-        """Outputs: Speak's voice picker; tab to show; Speak's notice."""
+        """Outputs: Speak's voice picker and notice."""
         texts = self._context.texts(request)
         try:
             owner = self._context.owner(token, request).key
             voice = self._context.storage.voices.get(parse_payload(NewVoice, event).id, owner=owner)
             picker = select_voice(self._context.voices.list(owner=owner), voice.id, texts)
         except Exception as error:
-            return gr.skip(), gr.Tabs(selected="speak"), notice(error_message(error, texts), "bad")
-        return picker, gr.Tabs(selected="speak"), gr.skip()
+            return gr.skip(), notice(error_message(error, texts), "bad")
+        return picker, gr.skip()
 
     def _saved(
         self,

@@ -27,6 +27,7 @@ EMPTY_REST = "() => ['', false, null]"  # with what the draft empties
 CLEAR_SENT = "(notice, ...texts) => reprise.clearSent(notice, ...texts)"
 END_SAVING = "() => { reprise.endSaving(); }"
 TELL_SAVED = "(saved) => saved.notice"
+OPEN_SPEAK = "() => window.repriseSaved.tabToShow()"
 FOCUS_TEXT = "() => { reprise.beginWriting(); }"
 OFFER = "() => { window.repriseSaved.offer(); }"  # the answer is lost
 
@@ -102,7 +103,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
 
 def _listen_to_saved(handlers: NewVoiceHandlers, shared: SharedComponents) -> None:
     shared.saved.use(None, shared.saved, shared.notice, js=TELL_SAVED, queue=False, api_visibility="private")
-    in_speak = [shared.picker, shared.tabs, shared.notice]
-    used = listen(shared.saved.use, handlers.use_saved, shared.token, in_speak)
-    used.success(None, js=FOCUS_TEXT)
+    used = listen(shared.saved.use, handlers.use_saved, shared.token, [shared.picker, shared.notice])
+    opened = used.success(None, None, shared.tabs, js=OPEN_SPEAK, queue=False, api_visibility="private")
+    opened.then(None, js=FOCUS_TEXT)
     used.failure(None, js=OFFER)

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -49,6 +50,13 @@ SUGGESTION_IS_SELECTED = """() => {
     const field = document.activeElement;
     if (!field.matches("#rp-text textarea")) return false;
     return field.value && field.selectionStart === 0 && field.selectionEnd === field.value.length;
+}"""
+
+
+# Notes what is shown at the ends of the events that pick a saved voice.
+NOTE_TABS = """() => {
+    const { tabToShow } = window.repriseSaved;
+    window.repriseSaved.tabToShow = () => (window.tabs = [...(window.tabs ?? []), tabToShow()]).at(-1);
 }"""
 
 
@@ -326,6 +334,15 @@ def check_messages_and_progress(
     ben = page.get_by_role("checkbox", name=re.compile("^I am Ben and agree"))
     expect(ben).not_to_be_checked()
 
+    page.evaluate(NOTE_TABS)
+    use = offer.get_by_role("button", name="Use this voice")
+    with hold_response(page, library.find("Anna 2").id, partial(use.press, "Enter")):
+        words.fill("Hello again.")
+    page.wait_for_function("window.tabs", polling=50)
+    assert page.evaluate("window.tabs") == [{"__type__": "update"}], "nobody is taken from what they write"
+    expect(picker(page)).to_have_value("Anna 2")
+    expect(words).to_be_focused()
+
     def change_clips() -> None:
         open_tab(page, "Library")
         page.once("dialog", lambda dialog: dialog.accept())  # the clips are replaced
@@ -335,7 +352,6 @@ def check_messages_and_progress(
         save.press("Enter")
         assert not page.evaluate("window.pressed"), "one voice is saved at a time, also without its notice"
 
-    words.fill("Hello again.")
     ben.check()
     save_all(change_clips)
     expect(offer).to_contain_text("Saved “Ben”.")
@@ -343,7 +359,6 @@ def check_messages_and_progress(
     expect(page.locator(".rp-clip-line")).to_have_count(1)
     expect(name).to_have_value("Anna")
     open_tab(page, "History")
-    use = offer.get_by_role("button", name="Use this voice")
     with refuse_event(page, library.find("Ben").id, lambda: use.press("Enter")):
         expect(offer).to_be_hidden()
     expect(page.get_by_role("tab", name="History")).to_have_attribute("aria-selected", "true")
