@@ -1,8 +1,8 @@
 // Announces changes to the tabs of this page and to this browser's other pages. Its value: { what, nonce }. Its events are
-// named after the changed data: "voices", "history", "scripts", "words" (the dictionary). "voice_list" is for
-// the Library, whose voices also show their use in the history; a change that is "listed", one of voices, is in its list on this page
-// already. A page that regains the focus is refreshed. When the page is opened, the value has `owner`, too: event "opened", after "reopen" if the page was opened with
-// another owner's voice. When all of the owner's data was deleted, on this page or another: "forgotten".
+// named after the changed data: "voices", "history", "scripts", "words" (the dictionary). "voice_list" is for the Library, whose
+// voices also show their use in the history; a change that is "listed", one of voices, is in its list on this page already. A page
+// that regains the focus is refreshed. When the page is opened, the value has `owner`, too: event "opened", after "reopen" if the
+// page was opened with another owner's voice. When all of the owner's data was deleted, on this page or another: "forgotten".
 
 import { channelToOthers } from "../draft/other_pages.js";
 import { draft } from "../draft/page_draft.js";
