@@ -44,25 +44,29 @@ _AROUND = 1.5  # seconds: silence before and after, and one long pause
 _LEAST_OF_A_PHONE = 1 / 22  # seconds; readers speak 10 to 15 phones a second
 
 
-def speaking_time(text: str) -> float:
-    """Estimate the seconds to say `text` at an ordinary pace, pauses included. More text never takes less time."""
+def speaking_time(text: str, *, all_spelled: bool = False) -> float:
+    """Estimate the seconds to say `text` at an ordinary pace, pauses included. More text never takes less time.
+
+    all_spelled: all words in capitals are acronyms.
+    """
     if "[" in text:
-        return pause_seconds(text) + _speaking_time(without_pauses(text))
-    return _speaking_time(text)
+        return pause_seconds(text) + _speaking_time(without_pauses(text), all_spelled)
+    return _speaking_time(text, all_spelled)
 
 
-def _speaking_time(text: str) -> float:
+def _speaking_time(text: str, all_spelled: bool) -> float:
     turns = SPEAKER_TAG.split(text) if "<|" in text else [text]
-    return sum(map(_turn_time, turns)) + _TURN * (len(turns) - 1)
+    return sum(_turn_time(turn, all_spelled) for turn in turns) + _TURN * (len(turns) - 1)
 
 
-def _turn_time(text: str) -> float:
+def _turn_time(text: str, all_spelled: bool) -> float:
     """Estimate one turn. Each distinct character is looked up once, since long texts have few."""
     seconds = sum(_character_times(character)[0] * times for character, times in Counter(text).items())
     if acronyms := _ACRONYMS.findall(text):
         spelled = Counter("".join(acronyms))
         more = sum((_SPELLED - _character_times(letter)[0]) * times for letter, times in spelled.items())
-        seconds += min(more, _MORE_SPELLED + _MORE_SPELLED_SHARE * seconds)  # both grow with the text
+        most = _MORE_SPELLED + _MORE_SPELLED_SHARE * seconds  # it grows with the text, too
+        seconds += more if all_spelled else min(more, most)
     return seconds
 
 
@@ -91,7 +95,7 @@ def frame_budget(text: str, frame_rate: float) -> int:
         text: one segment, in any script.
         frame_rate: codec frames per second.
     """
-    return math.ceil((_AROUND + _SLOWEST * speaking_time(text)) * frame_rate)
+    return math.ceil((_AROUND + _SLOWEST * speaking_time(text, all_spelled=True)) * frame_rate)
 
 
 def frame_minimum(text: str, frame_rate: float, phones: int | None = None) -> int:

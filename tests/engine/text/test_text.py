@@ -745,6 +745,10 @@ def test_frame_budget_is_monotonic_in_text(text: str, more: str) -> None:
     assert all(a <= b + 1e-9 for a, b in pairwise(budgets))
 
 
+def test_segment_of_acronyms_has_frames_to_spell_them_slowly() -> None:
+    assert frame_budget("QXZ " * 60, 10) >= 10 * 2.2 * 0.3 * 180
+
+
 def test_speaking_time_of_capitals_is_less_than_twice_that_of_words() -> None:
     """They may be acronyms, which are spelled; of these, a line takes half as long as a slow reader needs."""
     headline = "THE MORNING TRAIN WAS LATE, SO WE WALKED ALONG THE RIVER AND TALKED. "
