@@ -33,6 +33,7 @@ def clone_and_speak(page: Page, choose_clip: Callable[[], None], library: VoiceL
     page.click("#rp-save")
     page.wait_for("document.querySelector('#rp-text textarea')?.checkVisibility()")
     assert [voice.name for voice in library.list()] == ["Anna"]
+    page.wait_for("document.documentElement.hasAttribute('data-rp-welcomed')")  # the page moves when the first steps go
 
     page.click("#rp-speak")
     page.wait_for("player.finished && player.position >= player.length - 1")

@@ -24,6 +24,10 @@ export function mount({ element, props, watch }) {
     window.reprise.beginWriting();
   };
   document.addEventListener("reprise:spoken", () => keep(MADE)); // the page does not move until it is opened again
+  document.addEventListener("reprise:saved", () => {
+    keep(MADE);
+    show(); // before Speak is opened, which would move
+  });
   watch("value", () => {
     keep(props.value.made ? MADE : null);
     show();

@@ -26,6 +26,7 @@ function open() {
     shown: () => !attributes.has("data-rp-welcomed"),
     close: () => skip.onclick(),
     speak: () => page.dispatchEvent(new Event("reprise:spoken")),
+    save: () => page.dispatchEvent(new Event("reprise:saved")),
     answer(made) {
       props.value = { made };
       changed();
@@ -71,6 +72,15 @@ test("they stay while the first take is spoken, and are not shown at the next vi
   page.answer(false);
   page.speak();
   assert.ok(page.shown());
+  assert.ok(!open().shown());
+});
+
+test("they go when a voice is saved, before Speak is opened", () => {
+  kept.clear();
+  const page = open();
+  page.answer(false);
+  page.save();
+  assert.ok(!page.shown());
   assert.ok(!open().shown());
 });
 
