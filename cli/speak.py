@@ -56,13 +56,14 @@ def speak(
         _check_request(output, voice, reference)
         if reference:
             command.check_words(transcript, "Give the words spoken in the reference with --transcript “…”.")
-        _check_speed(speed)
         _check_loudness(lufs)
+        from engine.audio.output.stream import check_speed
         from engine.engine import SpeakOptions
         from studio.provenance.provenance import Provenance
         from studio.speech_service import check_language
         from studio.takes.buffer import TakeBuffer
 
+        check_speed(speed)
         text = _text(text)
         sampling = {"seed": seed, "temperature": temperature, "top_p": top_p, "top_k": top_k}
         given: dict[str, Any] = {name: value for name, value in sampling.items() if value is not None}
@@ -123,14 +124,6 @@ def _encoded(take: TakeBuffer, format: Any, provenance: Provenance, lufs: float 
     file = BytesIO()
     write_takes(file, [TakeAudio(take.encode("flac"))], format, provenance.tags(), lufs)
     return file.getvalue()
-
-
-def _check_speed(speed: float) -> None:
-    """Raise InvalidOption for a speed out of range."""
-    from engine.audio.output.stream import FASTEST, SLOWEST
-
-    if not SLOWEST <= speed <= FASTEST:
-        raise InvalidOption(f"The speed is {speed:g}; choose one from {SLOWEST:g} to {FASTEST:g}.")
 
 
 def _check_loudness(lufs: float | None) -> None:

@@ -151,11 +151,16 @@ class StreamEncoder:
             self._container.mux(self._stream.encode(frame if self._gain == 1 else amplified(frame, self._gain)))
 
 
+def check_speed(speed: float) -> None:
+    """Raise InvalidOption for a speed out of range."""
+    if not SLOWEST <= speed <= FASTEST:
+        raise InvalidOption(f"The speed is {speed:g}; choose one from {SLOWEST} to {FASTEST:g}.")
+
+
 def _check_options(format: str, speed: float, sample_rate: int | None) -> None:
     if format not in _CODINGS:
         raise InvalidOption(f"There is no audio format “{format}” here: use {', '.join(STREAM_FORMATS)}.")
-    if not SLOWEST <= speed <= FASTEST:
-        raise InvalidOption(f"The speed is {speed:g}; choose one from {SLOWEST} to {FASTEST:g}.")
+    check_speed(speed)
     if sample_rate is not None and not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
         raise InvalidOption(
             f"The sample rate is {sample_rate}; choose one from {LOWEST_RATE:,} to {HIGHEST_RATE:,} Hz."
