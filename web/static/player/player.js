@@ -292,8 +292,9 @@ class Player {
 
   // Plays a take, or resumes it where it was paused. source: Int16Array samples, { rate, samples }, a promise of one of
   // these, the URL of a 16-bit WAV, or a function that resolves to { wav, facts }, of which wav is one of these, to null if
-  // the take is gone, or to undefined if the page has told why it has none; not needed if the take is cached. facts: those of details.js and `status`, shown
-  // while the take is loaded. Resolves to false if the take cannot be loaded, or another one was requested meanwhile.
+  // the take is gone, or to undefined if the page has told why it has none; not needed if the take is cached. facts: those of
+  // details.js and `status`, shown while the take is loaded. Resolves to false if the take cannot be loaded, or another one was
+  // requested meanwhile.
   async play(id, source, facts = {}) {
     this.playback.wake(this.rate); // in the user gesture, before anything is fetched
     const sound = await this.loadAll([[id, source, facts]]).then((sounds) => sounds?.[0]);

@@ -1,6 +1,6 @@
-// The takes of this session, played by the player. Its value: { takes, gone } or { refused } from web/tabs/speak/take_list.py. Its events:
-// `renew_links`, `star`, `erase`, `check`, each with all shown ids; `again`, `seed`; `speak_more` and `stop_speech`, with the
-// tickets of takes that are generated in the background.
+// The takes of this session, played by the player. Its value: { takes, gone } or { refused } from web/tabs/speak/take_list.py.
+// Its events: `renew_links`, `star`, `erase`, `check`, each with all shown ids; `again`, `seed`; `speak_more` and `stop_speech`,
+// with the tickets of takes that are generated in the background.
 
 import { downloadUrl } from "../../shell/download.js";
 import { failure } from "../../connection/server.js";
