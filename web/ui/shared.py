@@ -7,6 +7,8 @@ from typing import Any
 
 import gradio as gr
 
+FOCUS_TEXT = "() => { reprise.beginWriting(); }"  # of Speak
+
 
 @dataclass(frozen=True)
 class SharedComponents:

@@ -8,8 +8,8 @@ export const wholeFiles = (files) => [...files].map((file) => ({ file }));
 
 const BATCH = { bytes: 100 * 2 ** 20, files: 100 }; // uploaded before they are imported; the server keeps 300 MB of an address
 
-// The files of one import, in batches that the server can keep, each of which takes seconds. Large archives are cut into parts, which
-// are batches of their own.
+// The files of one import, in batches that the server can keep, each of which takes seconds. Large archives are cut into parts,
+// each of which begins a batch.
 // chosen: [{ file, names }]. most: { bytes, files } of a part.
 export async function batchesOf(chosen, most) {
   const batches = [];

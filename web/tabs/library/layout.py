@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from web.tabs.library.handlers import LibraryHandlers
 from web.ui.components import voice_list
 from web.ui.events import listen, listen_to_latest, show
-from web.ui.shared import SharedComponents, section_title
+from web.ui.shared import FOCUS_TEXT, SharedComponents, section_title
 
 if TYPE_CHECKING:
     from web.context import WebContext
 
-FOCUS_TEXT = "() => { reprise.beginWriting(); }"
 # `at` makes each value different: the answer to an earlier press may be lost.
 CHANGE_CLIPS = "() => [{ id: reprise.changing, at: Date.now() }, { __type__: 'update', selected: 'new' }]"
 # It is told even if the user has done nothing since a long upload began (static/connection/server.js).

@@ -12,7 +12,7 @@ from web.tabs.new_voice.handlers import NewVoiceHandlers, language_choices
 from web.tabs.new_voice.reading_texts import READING_TEXTS
 from web.ui.components import clip_input
 from web.ui.events import keep_choices, listen, show
-from web.ui.shared import SharedComponents, notice_line, section_title
+from web.ui.shared import FOCUS_TEXT, SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
     from web.context import WebContext
@@ -28,7 +28,6 @@ CLEAR_SENT = "(notice, ...texts) => reprise.clearSent(notice, ...texts)"
 END_SAVING = "() => { reprise.endSaving(); }"
 TELL_SAVED = "(saved) => saved.notice"
 OPEN_SPEAK = "() => window.repriseSaved.tabToShow()"
-FOCUS_TEXT = "() => { reprise.beginWriting(); }"
 OFFER = "() => { window.repriseSaved.offer(); }"  # the answer is lost
 
 
