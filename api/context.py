@@ -49,7 +49,7 @@ class ApiContext:
     @property
     def model(self) -> str:
         """The name of the loaded model; for a folder, its last path component."""
-        return public_name(self.app.engine.name)
+        return public_name(self.app.engine.info.name)
 
     def check_model(self, name: str) -> None:
         """Raise ModelNotFound unless a name is "" or one of the loaded model's, in any case, including dated ones such

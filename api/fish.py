@@ -178,7 +178,7 @@ async def open_fish_stream(
     """Start the requested speech of a text. Raises what `open_stream` raises."""
     references = [(reference.audio, reference.text) for reference in asked.references]
     clip, transcript = (
-        await context.jobs.clips.run(caller, partial(merge_references, references, context.app.engine.sample_rate))
+        await context.jobs.clips.run(caller, partial(merge_references, references, context.app.engine.info.sample_rate))
         if references
         else (None, "")
     )

@@ -76,9 +76,9 @@ def speak(
         with command.engine() as engine:
             check_language(engine, language)
             speaker = _saved_or_own(command, engine, voice) if voice else _one_off_voice(engine, reference, transcript)
-            name = engine.name
-            how = replace(engine.default_options, **given)
-            take = TakeBuffer(engine.sample_rate, watermark, speed=speed)
+            name = engine.info.name
+            how = replace(engine.info.default_options, **given)
+            take = TakeBuffer(engine.info.sample_rate, watermark, speed=speed)
             result = _speak(engine, text, speaker.voice, how, take)
         try:
             finish(take, result, output, Provenance.from_take(name, speaker.id, result.seed), lufs)

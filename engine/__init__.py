@@ -25,7 +25,7 @@ from engine.errors import (
 __version__ = "0.1.0"  # of Reprise
 
 if TYPE_CHECKING:
-    from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
+    from engine.engine import EncodedVoice, Engine, EngineInfo, EngineStatus, SpeakOptions
     from engine.outputs import AudioChunk, SpeechResult
     from engine.request import Speech
     from engine.voice import BuiltInVoice, Consent, Reference, Voice
@@ -42,6 +42,7 @@ __all__ = [
     "EngineClosed",
     "EngineError",
     "EngineFailed",
+    "EngineInfo",
     "EngineStatus",
     "InvalidInput",
     "InvalidOption",
@@ -57,7 +58,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "engine.engine": ("EncodedVoice", "Engine", "EngineStatus", "SpeakOptions"),
+    "engine.engine": ("EncodedVoice", "Engine", "EngineInfo", "EngineStatus", "SpeakOptions"),
     "engine.outputs": ("AudioChunk", "SpeechResult"),
     "engine.request": ("Speech",),
     "engine.voice": ("Consent", "BuiltInVoice", "Reference", "Voice"),

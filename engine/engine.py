@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from engine.codec.postfilter import Postfilter
 from engine.conditioning import VoiceConditioner
 from engine.errors import EngineClosed, InvalidCodes, InvalidInput, InvalidOption, InvalidText
+from engine.families.family import Capabilities
 from engine.families.registry import read_release
 from engine.load_options import DEFAULT_OPTIONS, QUEUE, LoadOptions
 from engine.messages import UserMessage
@@ -109,6 +110,34 @@ class EncodedVoice:
 
 
 @dataclass(frozen=True)
+class EngineInfo:
+    """Properties of a loaded model.
+
+    name: the model as given to `Engine.load`. device: such as `cpu` or `cuda:0`. notice: description, limits and
+    licence of the model. sample_rate: of the audio, in Hz. frame_length: samples per frame. slots: maximum number of
+    requests that speak at once. codec_fingerprint: identifies the codec; a voice's codes are valid for one codec only.
+    default_options: of the release. style_tags: whether tags such as `[whisper]` have an effect. capabilities: what the
+    model can do besides speaking.
+    """
+
+    name: str
+    device: str
+    notice: UserMessage
+    sample_rate: int
+    frame_length: int
+    slots: int
+    codec_fingerprint: str
+    default_options: SpeakOptions
+    style_tags: bool
+    capabilities: Capabilities
+
+    @property
+    def frame_rate(self) -> float:
+        """Frames per second."""
+        return self.sample_rate / self.frame_length
+
+
+@dataclass(frozen=True)
 class EngineStatus:
     """State of the engine.
 
@@ -132,12 +161,7 @@ class EngineStatus:
 class Engine:
     """A loaded model. Created by `load`; thread-safe; a context manager that closes itself.
 
-    name: the model as given to `load`. device: such as `cpu` or `cuda:0`. sample_rate: of the audio, in Hz.
-    frame_length: samples per frame. frame_rate: frames per second. codec_fingerprint: identifies the codec; a voice's
-    codes are valid for one codec only. notice: description, limits and licence of the model. style_tags: whether tags
-    such as `[whisper]` have an effect. english_only: whether the model speaks English only. default_options: of the
-    release. slots: maximum number of requests that speak at once. capabilities: what the model can do besides speaking.
-    precision: of the speech model's weights.
+    info: its properties; `slots` is fewer than requested if memory is short. precision: of the speech model's weights.
     """
 
     @without_torch_modes
@@ -154,27 +178,31 @@ class Engine:
         report = progress or (lambda _stage, _done: None)
         prepare_device(device)
         note_gpu_user(self)
-        self.name, self.device = name, str(device)
         release = read_release(folder)
-        self._profile, self.capabilities = release.profile, release.capabilities
-        self.notice = UserMessage(self._profile.notice)
-        self.default_options = SpeakOptions(self._profile.temperature, self._profile.top_p, self._profile.top_k)
+        self._profile = release.profile
         architecture, self._codec_config = release.architecture.on(device), release.architecture.codec
         self.precision = options.precision or choose_precision(device, architecture)
         self._architecture, self._options = architecture, options
-        self.slots = options.slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS)
+        self._slots = options.slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS)
         plan = self._plan_memory(device) if start else None
         report("Loading the speech model", 0.0)
         self._model, unfused = load_speech_model(release, device, self.precision, compiled=options.compiled)
         report("Loading the codec", 0.6)
         self._decoder, also_unfused = load_decoder(release, device, has_gpu=device.type == "cuda" and start)
         self._unfused_reasons = unfused + also_unfused  # why fused kernels are off on a device that supports them
-        codec = self._codec_config
-        self.sample_rate, self.frame_length = codec.sample_rate, codec.frame_length
-        self.frame_rate = codec.frame_rate
-        self.codec_fingerprint = release.fingerprint(self._decoder)
-        self.style_tags, self.english_only = self._profile.style_tags, self.capabilities.english_only
-        self._conditioner = VoiceConditioner(release, self.codec_fingerprint, device)
+        self.info = EngineInfo(
+            name=name,
+            device=str(device),
+            notice=UserMessage(self._profile.notice),
+            sample_rate=self._codec_config.sample_rate,
+            frame_length=self._codec_config.frame_length,
+            slots=self._slots,
+            codec_fingerprint=release.fingerprint(self._decoder),
+            default_options=SpeakOptions(self._profile.temperature, self._profile.top_p, self._profile.top_k),
+            style_tags=self._profile.style_tags,
+            capabilities=release.capabilities,
+        )
+        self._conditioner = VoiceConditioner(release, self.info.codec_fingerprint, device)
         self._prompts, self._aligner = release.prompts, release.aligner(self._model)
         self._closed = self._started = False
         self._starting = threading.Lock()
@@ -189,7 +217,7 @@ class Engine:
     @without_torch_modes
     def start(self) -> None:
         """Start serving after `load(start=False)`, in this process or in one forked from it. Raises EngineClosed."""
-        device = torch.device(self.device)
+        device = torch.device(self.info.device)
         with self._starting, on_device(device):
             self._check_open()
             if not self._started:
@@ -203,9 +231,9 @@ class Engine:
             measured = warm_up(self._model, decoder, codec.codebook_sizes[-1], plan.slots)
             release_memory()  # of the default stream, which threads with their own streams cannot use
             plan = self._plan_memory(device, self._weight_bytes(), measured)
-        if plan.slots < self.slots:
-            log.warning("Only %d of %d slots fit into the free memory.", plan.slots, self.slots)
-        self.slots = plan.slots
+        if plan.slots < self._slots:
+            log.warning("Only %d of %d slots fit into the free memory.", plan.slots, self._slots)
+        self.info = replace(self.info, slots=plan.slots)
         self._prefixes = PrefixCache(device, prefix_bytes(device, plan, self._weight_bytes()), host_prefix_bytes())
         self._runner = ModelRunner(
             self._model,
@@ -311,7 +339,7 @@ class Engine:
         voice = Voice(
             name=name,
             references=made,
-            codec_fingerprint=self.codec_fingerprint,
+            codec_fingerprint=self.info.codec_fingerprint,
             language=language,
             description=description,
             consent=consent,
@@ -365,13 +393,13 @@ class Engine:
         self._check_open()
         self._check_started()
         _check_types(text, options, spoken)
-        options = (options or self.default_options).seeded()
+        options = (options or self.info.default_options).seeded()
         assert options.seed is not None
-        if options.word_times and not self.capabilities.word_times:
+        if options.word_times and not self.info.capabilities.word_times:
             raise InvalidOption("option.word_times")
         references = self._conditioner.references(voice)
         prompted = self._conditioner.prompt_voice(voice, references, options.language)
-        if self.style_tags:
+        if self.info.style_tags:
             prompted = replace(prompted, style=style_tag(options.style))
         segments = self.segments(text, len(prompted.references)) if isinstance(text, str) else text
         if not isinstance(segments, GrowingText) and len(spoken) > len(segments):
@@ -447,12 +475,12 @@ class Engine:
         return EngineStatus(
             speaking=scheduler.speaking,
             waiting=scheduler.waiting,
-            slots=self.slots,
+            slots=self.info.slots,
             graphs="; ".join(filter(None, graphs)),
             precision=self.precision,
             positions=self._runner.positions,
             prefix_cache_bytes=self._prefixes.nbytes,
-            device_memory=reserved_memory(self.device),
+            device_memory=reserved_memory(self.info.device),
         )
 
     @property
@@ -502,7 +530,7 @@ class Engine:
             self._architecture,
             self.precision,
             available=None if available is None else available + loaded,
-            slots=self.slots,
+            slots=self._slots,
             positions=POSITIONS,
             activations=activation_dtype(self.precision, device),
             measured=measured,

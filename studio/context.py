@@ -105,11 +105,11 @@ class AppContext:
     def prepare_voice(self, voice_id: str, owner: str) -> None:
         """Begin to prepare the first speech in a voice that an owner has chosen. Errors are left to speaking."""
         engine = self.engine
-        if engine.capabilities.clones:
+        if engine.info.capabilities.clones:
             with suppress(RepriseError):
                 before = self.storage.voices.get(voice_id, owner=owner)
-                clips = engine.capabilities.uses_clips
-                voice = self.storage.voices.stored(voice_id, engine.codec_fingerprint, owner=owner, clips=clips)
+                clips = engine.info.capabilities.uses_clips
+                voice = self.storage.voices.stored(voice_id, engine.info.codec_fingerprint, owner=owner, clips=clips)
                 if voice is None:
                     return
                 engine.prepare(voice)
@@ -124,8 +124,8 @@ class AppContext:
         """Return the voice for which the engine may have cached data; None if there is none."""
         with suppress(RepriseError):  # damaged, missing or shared: deleting it raises the error
             own, engine = self.storage.voices.owned(voice_id, owner=owner), self.engine
-            clips = engine.capabilities.uses_clips  # caches are keyed by them
-            return self.storage.voices.stored(own.id, engine.codec_fingerprint, owner=owner, clips=clips)
+            clips = engine.info.capabilities.uses_clips  # caches are keyed by them
+            return self.storage.voices.stored(own.id, engine.info.codec_fingerprint, owner=owner, clips=clips)
         return None
 
     def _forget(self, voice: Voice | None) -> None:

@@ -112,11 +112,11 @@ class SpeechService:
         engine = self._context.engine
         _check_length(len(text))
         check_language(engine, asked.language)
-        options = asked.over(engine.default_options)
+        options = asked.over(engine.info.default_options)
         ready = self._voice(caller, by, asked.instructions)
         voice = ready.voice if ready else None
         spoken = language_tag(asked.language) or (ready.language if ready else "")
-        storage, phones = self._context.storage, engine.capabilities.phones
+        storage, phones = self._context.storage, engine.info.capabilities.phones
         saved = ready.id if ready and is_id(ready.id or "") else None
         token = storage.deletion_token(owner=caller.owner) if saved else ""
         with self._access.spending(caller, len(text)):
@@ -212,7 +212,7 @@ class SpeechService:
         if by.clip is not None:
             made = engine.encode_voice("reference", [(by.clip, by.transcript)]).voice
             return ReadyVoice(made.name, made.language, made, None)
-        if engine.capabilities.designs_voices and self._leaves_voice_to_description(caller, by.name):
+        if engine.info.capabilities.designs_voices and self._leaves_voice_to_description(caller, by.name):
             return ReadyVoice("", "", BuiltInVoice(description=style), f"{BUILT_IN_PREFIX}described")
         if by.name is None:
             return None
@@ -243,5 +243,9 @@ def _check_words(text: str) -> None:
 
 def check_language(engine: SpeechEngine, language: str) -> None:
     """Raise InvalidOption for a language that an English-only model does not speak. `speak` checks other models."""
-    if engine.english_only and language.strip().lower() not in ("", "auto") and language_tag(language) != "en":
+    if (
+        engine.info.capabilities.english_only
+        and language.strip().lower() not in ("", "auto")
+        and language_tag(language) != "en"
+    ):
         raise InvalidOption(f"This model speaks English only, not “{language[:40]}”; leave the language out.")

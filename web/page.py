@@ -133,6 +133,6 @@ def _shared_components(
     return SharedComponents(
         demo=demo, token=token, heading=heading, changes=changes, tabs=tabs,
         picker=picker, text=text, hints=hints, notice=message,
-        player=player(context.engine.sample_rate, render=False), changed=changed_voice(render=False),
+        player=player(context.engine.info.sample_rate, render=False), changed=changed_voice(render=False),
         saved=saved_voice(render=False),
     )  # fmt: skip

@@ -73,16 +73,16 @@ def heading_html(context: WebContext, request: gr.Request | None) -> str:
     Its data attributes are used by new_voice.css. request: None while the page is built.
     """
     engine, texts = context.engine, context.texts(request)
-    licence = escape(texts.write(engine.notice))
+    licence = escape(texts.write(engine.info.notice))
     remarks = f'<details class="rp-model-notice"><summary>{licence}</summary></details>' if licence else ""
-    name = f"<strong>{escape(public_name(engine.name))}</strong>"
-    model = texts("heading.running", name=name, device=escape(engine.device))
-    capabilities = engine.capabilities
+    name = f"<strong>{escape(public_name(engine.info.name))}</strong>"
+    model = texts("heading.running", name=name, device=escape(engine.info.device))
+    capabilities = engine.info.capabilities
     makes = "clones" if capabilities.clones else "describes" if capabilities.designs_voices else ""
     facts = {
         "makes": makes,
         "words": "" if capabilities.needs_transcript else "optional",
-        "languages": "" if engine.english_only else "many",
+        "languages": "" if engine.info.capabilities.english_only else "many",
     }
     data = " ".join(f'data-{name}="{value}"' for name, value in facts.items())
     return f"""

@@ -201,7 +201,7 @@ class WyomingHandler(AsyncEventHandler):
             raise ConnectionAbortedError from error
 
     def _info(self) -> Info:
-        tags = language_tags(self._context.app.engine.capabilities.languages)
+        tags = language_tags(self._context.app.engine.info.capabilities.languages)
         program = TtsProgram(
             name="reprise",
             attribution=_OURS,

@@ -90,7 +90,7 @@ async def begin_speech(
     Raises RepriseError.
     """
     context.check_model(asked.model)
-    designs = context.app.engine.capabilities.designs_voices
+    designs = context.app.engine.info.capabilities.designs_voices
     if clip is None and asked.voice is None and not (designs and asked.instructions):
         raise InvalidInput("voice: name a voice, or give a clip of one as ref_audio with its words as ref_text.")
     return await open_stream(

@@ -84,8 +84,8 @@ async def open_stream(
         if error.message.key != NO_WORDS or not can_be_silence(plain):
             raise
         await run_in_threadpool(context.access.spend, caller, len(text))
-        speech = Silence(plain, context.app.engine.sample_rate, asked.seed)
-    tags = Provenance.from_take(context.app.engine.name, speech.voice, speech.seed).tags()
+        speech = Silence(plain, context.app.engine.info.sample_rate, asked.seed)
+    tags = Provenance.from_take(context.app.engine.info.name, speech.voice, speech.seed).tags()
     mark = context.app.watermark if as_whole else None
     encoder = _encoder(output, speech.sample_rate, tags, mark, as_whole)
     return EncodedSpeech(speech, encoder, Usage(len(text)), max_frames=max_frames, as_whole=as_whole)

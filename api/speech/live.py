@@ -263,9 +263,9 @@ class LiveSession:
         self._caller = await run_in_threadpool(self._context.access.admit_again, self._caller)
         config, engine = self._config, self._context.app.engine
         text = await self._context.jobs.speeches.run(self._caller, engine.growing_text)  # may load the model
-        known = engine.capabilities.word_times  # otherwise the heard words are estimated
+        known = engine.info.capabilities.word_times  # otherwise the heard words are estimated
         stream = await begin_speech(self._context, self._caller, config, self._clip, text=text, word_times=known)
-        words = PlayedWords(engine.sample_rate, config.speed)
+        words = PlayedWords(engine.info.sample_rate, config.speed)
         tells = bool(config.timestamp_granularities)
         return Reply(self._socket, text, stream, words, engine.metrics, tells_words=tells)
 

@@ -126,7 +126,7 @@ def measure(model: str, device: str, precision: Precision, limit: float | None) 
 
     try:
         with _checks_apart(meter), loaded(model, device, precision=precision, progress=report) as engine:
-            found |= {"slots": engine.slots, "positions": engine.status().positions}
+            found |= {"slots": engine.info.slots, "positions": engine.status().positions}
             use(engine, meter)
             found |= {"graphs": engine.status().graphs, "prefixes_mib": engine.status().prefix_cache_bytes[0] / MIB}
     except (RepriseError, RuntimeError, TimeoutError) as error:
@@ -146,7 +146,7 @@ def use(engine: Engine, meter: StageMeter) -> None:
     ]
     meter.begin(SPEAKING)
     sentences = [clip.text for speaker in evaluation.speakers for clip in speaker.sentences]
-    at_once(engine, requests(voices, sentences, engine.slots))
+    at_once(engine, requests(voices, sentences, engine.info.slots))
 
 
 def limit_memory(device: torch.device, gib: float) -> None:

@@ -77,12 +77,12 @@ def loading(model: str, device: str) -> dict[str, Any]:
     before = process_mib("VmRSS")
     with loaded(model, device) as engine:
         found: dict[str, Any] = {
-            "device": engine.device,
+            "device": engine.info.device,
             "before_mib": before,
             "loaded_mib": process_mib("VmRSS"),
             "peak_mib": process_mib("VmHWM"),
-            "device_loaded_mib": device_mib(engine.device),
-            "device_peak_mib": device_mib(engine.device, most=True),
+            "device_loaded_mib": device_mib(engine.info.device),
+            "device_peak_mib": device_mib(engine.info.device, most=True),
         }
         known = voices(engine)
         for voice in known:
@@ -91,7 +91,7 @@ def loading(model: str, device: str) -> dict[str, Any]:
         return {
             **found,
             "threads": torch_threads(),
-            "slots": engine.slots,
+            "slots": engine.info.slots,
             "positions": engine.status().positions,
             "precision": engine.status().precision,
             "voices": len(known),
@@ -146,7 +146,7 @@ def _speaking(engine: Engine, minutes: float, listeners: int, every: float, text
     try:
         for thread in threads:
             thread.start()
-        looks = _watch(engine.device, 60 * minutes, every)
+        looks = _watch(engine.info.device, 60 * minutes, every)
     finally:
         over.set()
         for thread in threads:

@@ -162,12 +162,12 @@ def short_runs(data: EvaluationSet, engine: Engine, count: int, options: Samplin
 def single_words(data: EvaluationSet, engine: Engine, count: int, options: SamplingOptions) -> list[SingleWord]:
     """Speak texts of one word, every voice in turn."""
     voices, judge, done = Voices(engine), Whisper(), []
-    quiet = np.zeros(round(SILENCE * engine.sample_rate), np.float32)
+    quiet = np.zeros(round(SILENCE * engine.info.sample_rate), np.float32)
     for seed in range(count):
         turn, at = divmod(seed, len(data.speakers))
         speaker, word = data.speakers[at], WORDS[(at + turn * 7) % len(WORDS)]
         samples, _ = take(engine, f"{word}.", voices[speaker], seed, options)
-        heard = judge.hear(np.concatenate((quiet, samples, quiet)), engine.sample_rate)
+        heard = judge.hear(np.concatenate((quiet, samples, quiet)), engine.info.sample_rate)
         done.append(SingleWord(speaker.name, word, heard))
     return done
 
@@ -194,10 +194,10 @@ def readings(
     voices, phones, done = Voices(engine), PhoneJudge(), []
     for seed, speaker in enumerate(data.spread(count)):
         samples, run = take(engine, TEXT, voices[speaker], seed, options)
-        done.append(read(TEXT, samples, engine.sample_rate, run, judges, phones))
+        done.append(read(TEXT, samples, engine.info.sample_rate, run, judges, phones))
         if keep:
             keep.mkdir(parents=True, exist_ok=True)
-            soundfile.write(keep / f"reading-{speaker.name}.wav", samples, engine.sample_rate)
+            soundfile.write(keep / f"reading-{speaker.name}.wav", samples, engine.info.sample_rate)
     return done
 
 

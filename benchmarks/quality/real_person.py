@@ -167,7 +167,7 @@ def takes(
         voice: Voice = engine.encode_voice(person.name, [(path, said)]).voice
     for seed, text in enumerate(texts):
         spoken, run = take(engine, text, voice, seed, options)
-        yield text, (spoken, engine.sample_rate, run)
+        yield text, (spoken, engine.info.sample_rate, run)
 
 
 def figures(all_heard: list[Heard]) -> dict[str, float]:

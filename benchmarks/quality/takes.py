@@ -89,7 +89,7 @@ def save_results(name: str | None, found: Mapping[str, Any]) -> None:
 def sampling(options: argparse.Namespace, engine: Engine) -> SamplingOptions:
     """Return the sampling options given to `model_parser`, else the model's defaults. Raises InvalidOption."""
     asked = {name: getattr(options, name) for name in _SAMPLING if getattr(options, name) is not None}
-    defaults = {name: getattr(engine.default_options, name) for name in _SAMPLING}
+    defaults = {name: getattr(engine.info.default_options, name) for name in _SAMPLING}
     return SamplingOptions(**{**defaults, **asked})
 
 

@@ -59,4 +59,4 @@ def speech(data: EvaluationSet, engine: Engine, options: SamplingOptions) -> Ite
         for clip in speaker.sentences:
             samples, run = take(engine, clip.text, voice, seed, options)
             seed += 1
-            yield Utterance(speaker, clip, samples, engine.sample_rate, run=run)
+            yield Utterance(speaker, clip, samples, engine.info.sample_rate, run=run)

@@ -41,7 +41,7 @@ def spoken_words(
     engine: Engine, text: str, voice: Voice, sampled: SamplingOptions | None = None
 ) -> tuple[Samples, list[WordTime]]:
     """Speak a text. Return the take and the word times that the model reports. sampled: by default the model's own."""
-    options = replace(engine.default_options, **asdict(sampled)) if sampled else engine.default_options
+    options = replace(engine.info.default_options, **asdict(sampled)) if sampled else engine.info.default_options
     chunks = list(engine.speak(text, voice, replace(options, seed=SEED, word_times=True)))
     return whole_take(chunks), [word for chunk in chunks for word in chunk.words]
 
@@ -70,7 +70,7 @@ def measure(engine: Engine, voices: Sequence[Voice], each: int, sampled: Samplin
     for number, voice in enumerate(voices):
         for text in sentences_of(number)[:each]:
             take, said = spoken_words(engine, text, voice, sampled)
-            heard = heard_words(aligner, lexicon, text, take, engine.sample_rate)
+            heard = heard_words(aligner, lexicon, text, take, engine.info.sample_rate)
             if len(heard) != len(said):
                 continue
             takes += 1
@@ -102,7 +102,7 @@ def main() -> None:
     with TemporaryDirectory() as folder, Storage.open(Path(folder) / "voices.db") as storage:
         install_samples(storage.voices)
         voices = [
-            storage.voices.ready(record.id, engine.codec_fingerprint, engine.reencode)
+            storage.voices.ready(record.id, engine.info.codec_fingerprint, engine.reencode)
             for record in storage.voices.list()
         ]
         found = measure(engine, voices, options.sentences, sampled)

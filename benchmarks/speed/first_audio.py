@@ -142,7 +142,12 @@ def measure(
         wait_until_ready(engine)
         other = engine.encode_voice(second.name, [(second.reference.path, second.reference.text)]).voice
         warm = Warm(engine, other)
-        found = {"model": model_name(model), "device": engine.device, "graphs": engine.status().graphs, "rows": rows}
+        found = {
+            "model": model_name(model),
+            "device": engine.info.device,
+            "graphs": engine.status().graphs,
+            "rows": rows,
+        }
         for seconds in lengths:
             rows += _warm(warm, engine, first.reference, seconds, runs)
             rows.sort(key=lambda row: (row["reference_s"], CASES.index(row["case"])))

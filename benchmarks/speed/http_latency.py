@@ -171,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         install_samples(storage.voices)
         formats = measure(AppContext.create(ModelManager(engine), storage), chosen.runs)
         found = {
-            "model": model_name(chosen.model), "device": engine.device, "runs": chosen.runs, "text": TEXT,
+            "model": model_name(chosen.model), "device": engine.info.device, "runs": chosen.runs, "text": TEXT,
             "formats": formats,
         }  # fmt: skip
     table(found).show()

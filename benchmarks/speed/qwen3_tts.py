@@ -167,10 +167,10 @@ def spoken(folder: Path) -> dict[str, Any]:
 
     engine = Engine.load(folder, slots=1)
     codes = torch.randint(2048, (16, CLIP_FRAMES), generator=torch.Generator().manual_seed(0)).numpy()
-    samples, flac = CLIP_FRAMES * engine.frame_length, io.BytesIO()
-    soundfile.write(flac, [0.0] * samples, engine.sample_rate, format="FLAC")
-    reference = Reference(WORDS, codes, flac.getvalue(), engine.sample_rate, samples / engine.sample_rate)
-    voice = Voice("Random", (reference,), engine.codec_fingerprint)
+    samples, flac = CLIP_FRAMES * engine.info.frame_length, io.BytesIO()
+    soundfile.write(flac, [0.0] * samples, engine.info.sample_rate, format="FLAC")
+    reference = Reference(WORDS, codes, flac.getvalue(), engine.info.sample_rate, samples / engine.info.sample_rate)
+    voice = Voice("Random", (reference,), engine.info.codec_fingerprint)
     with contextlib.closing(engine), contextlib.closing(engine.speak(TEXT, voice, SpeakOptions(seed=1))) as speech:
         began, frames = 0.0, 0
         for chunk in speech:

@@ -47,7 +47,7 @@ def start(model: str, device: str, precision: Precision | None, compiled: bool, 
             "load_s": load,
             "ready_s": ready,
             "first_audio_s": None if speech.result is None else speech.result.first_audio,
-            "slots": engine.slots,
+            "slots": engine.info.slots,
             "graphs": engine.status().graphs,
         }
 

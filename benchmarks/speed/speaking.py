@@ -118,7 +118,7 @@ def measure(options: argparse.Namespace) -> None:
             "peak_memory_mib": round(memory),
         }
         model = model_name(options.model)
-        result = {"model": model, "device": engine.device, "stages": stages, "speaking": found}
+        result = {"model": model, "device": engine.info.device, "stages": stages, "speaking": found}
         table(result).show()
         keep("speaking", result)
 

@@ -90,7 +90,7 @@ def listen(engine: Engine, request: Request, together: threading.Barrier) -> Tak
     ended, result = time.perf_counter(), speech.result
     if result is None or not frames:
         raise RuntimeError("the engine said nothing")
-    return Take(began, ended, first, frames, frames / engine.frame_rate, result.underruns, result.stall_seconds)
+    return Take(began, ended, first, frames, frames / engine.info.frame_rate, result.underruns, result.stall_seconds)
 
 
 def at_once(engine: Engine, asked: Sequence[Request]) -> list[Take]:
@@ -166,8 +166,8 @@ def measure(
         codebooks = len(voices[0].references[0].codes)
         found: dict[str, Any] = {
             "model": model_name(model),
-            "device": engine.device,
-            "slots": engine.slots,
+            "device": engine.info.device,
+            "slots": engine.info.slots,
             "codebooks": codebooks,
             "precision": engine.precision,
             "graphs": engine.status().graphs,

@@ -23,7 +23,6 @@ from engine.voice import BuiltInVoice, Consent, Voice, voices_of
 from studio.cluster.failures import ATTEMPTS, RETRY_SECONDS, full_cluster, lost_replica
 from studio.cluster.messages import EngineProperties, ReplicaStatus, SpeakRequest, voice_key
 from studio.cluster.speech import ClusterRequest, ClusterSpeech
-from studio.engines.speech_engine import EngineProxy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +37,7 @@ WATCH_SECONDS = 1.0  # between two checks of the cluster's head
 MISSES = 3  # failed checks in a row after which the cluster counts as lost
 
 
-class ClusterEngine(EngineProxy):
+class ClusterEngine:
     """The interface of `Engine` over the replicas of a deployment. Thread-safe.
 
     A speech whose replica dies continues on another one, from the end of the last segment whose audio has arrived in
@@ -63,11 +62,8 @@ class ClusterEngine(EngineProxy):
         self._status: tuple[float, EngineStatus] | None = None
         self._watcher = threading.Thread(target=self._watch, name="reprise-cluster-watch", daemon=True)
         self._watcher.start()
-        self.properties: EngineProperties = self._ask("properties")
-
-    @property
-    def _shown(self) -> EngineProperties:
-        return self.properties
+        properties: EngineProperties = self._ask("properties")
+        self.info, self._segmentation = properties.info, properties.segmentation
 
     def replicas(self) -> list[ReplicaStatus]:
         """Return the state of each replica. Raises EngineFailed."""
@@ -143,17 +139,17 @@ class ClusterEngine(EngineProxy):
         message = SpeakRequest(
             "" if isinstance(text, GrowingText) else text,
             tuple(self._with_own_codes(each) for each in voices_of(voice)),
-            (options or self.default_options).seeded(),
+            (options or self.info.default_options).seeded(),
             owner,
             built_in_voice=voice if isinstance(voice, BuiltInVoice) else None,
         )
-        speech = ClusterSpeech(ClusterRequest(self.stream, self.properties, message, growing), self.start)
+        speech = ClusterSpeech(ClusterRequest(self.stream, self.info, message, growing), self.start)
         self._speeches.add(speech)
         return speech
 
     def growing_text(self) -> GrowingText:
         """See `Engine.growing_text`."""
-        return GrowingText(self.properties.segmentation, self._check_speakable)
+        return GrowingText(self._segmentation, self._check_speakable)
 
     def prepare(self, voice: Voice) -> None:
         """Do nothing: the replica that will speak is chosen when it is asked."""
@@ -207,9 +203,9 @@ class ClusterEngine(EngineProxy):
 
     def _with_own_codes(self, voice: Voice) -> Voice:
         """Return the voice with codes of this codec, and without its clips unless replicas use them."""
-        if voice.codec_fingerprint != self.codec_fingerprint:
+        if voice.codec_fingerprint != self.info.codec_fingerprint:
             voice = self.reencode(voice)
-        if self.capabilities.uses_clips:
+        if self.info.capabilities.uses_clips:
             return voice
         return replace(voice, references=tuple(replace(each, clip=b"") for each in voice.references))
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.engine import EngineStatus, SpeakOptions
+from engine.engine import EngineInfo, EngineStatus, SpeakOptions
 from engine.outputs import AudioChunk, SpeechResult, SpokenSegment
-from studio.engines.speech_engine import EngineInfo
 
 if TYPE_CHECKING:
     from engine.text import Segment, Segmentation
@@ -44,9 +43,10 @@ class DeploymentSettings:
 
 
 @dataclass(frozen=True)
-class EngineProperties(EngineInfo):
+class EngineProperties:
     """Properties of a replica's engine. They are equal for all replicas with the same settings."""
 
+    info: EngineInfo
     settings: DeploymentSettings
     segmentation: Segmentation
 

@@ -56,7 +56,7 @@ class EngineReplica:
         if settings.gpus and settings.gpus < 1:
             limit_gpu_memory(settings.gpus)
         self._engine = Engine.load(settings.engine.model, settings.engine.device, **given)
-        self._threads = ThreadPoolExecutor(self._engine.slots + QUEUE + 8, thread_name_prefix="reprise-replica")
+        self._threads = ThreadPoolExecutor(self._engine.info.slots + QUEUE + 8, thread_name_prefix="reprise-replica")
         runtime = ray.get_runtime_context()
         self._gpus = tuple(runtime.get_accelerator_ids().get("GPU", ()))
         self._voices: OrderedDict[str, None] = OrderedDict()
@@ -75,11 +75,7 @@ class EngineReplica:
 
     async def properties(self) -> EngineProperties:
         """Return the properties of the engine."""
-        shared = set(EngineProperties.__dataclass_fields__) - {"settings"}
-        return EngineProperties(
-            settings=self._settings,
-            **{name: getattr(self._engine, name) for name in shared},
-        )
+        return EngineProperties(self._engine.info, self._settings, self._engine.segmentation)
 
     async def encode_voice(
         self,
@@ -164,7 +160,7 @@ class EngineReplica:
                 self._queued.pop(id(request), None)
                 first = False
             if len(chunk.samples):  # Ray's counters refuse 0; chunks with word times have no samples
-                self._seconds.inc(len(chunk.samples) / self._engine.sample_rate)
+                self._seconds.inc(len(chunk.samples) / self._engine.info.sample_rate)
             yield chunk
         if speech.result is not None:
             yield speech.result

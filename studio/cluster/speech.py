@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.engine import EngineInfo
 from engine.errors import EngineBusy, EngineFailed, RepriseError
 from engine.load_options import QUEUE
 from engine.outputs import AudioChunk, SpeechResult, SpokenSegment, StopReason
@@ -19,7 +20,6 @@ from engine.text import GrowingText, Segment, check_speakers
 from studio.cluster.failures import ATTEMPTS, RETRY_SECONDS, full_cluster, lost_replica
 from studio.cluster.messages import QueuePosition, SpeakRequest
 from studio.engines.arrived_audio import ArrivedAudio
-from studio.engines.speech_engine import EngineInfo
 from studio.tracebacks import format_traceback
 
 log = logging.getLogger(__name__)

@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineBusy, EngineClosed, RepriseError
-from studio.engines.speech_engine import EngineInfo
 
 if TYPE_CHECKING:
-    from engine.engine import EngineStatus
+    from engine.engine import EngineInfo, EngineStatus
     from studio.engines.speech_engine import SpeechEngine
 
 
@@ -36,12 +35,13 @@ class CurrentEngine:
         self.switching = self.refusing = self.asleep = self.closed = False
         self._clock = clock
         self._status = engine.status()  # the last known one
-        self._last: SpeechEngine | EngineInfo = engine
+        self._last = engine.info
 
     @property
-    def shown(self) -> SpeechEngine | EngineInfo:
-        """The engine, or the properties of the last one."""
-        return self.engine or self._last
+    def info(self) -> EngineInfo:
+        """The properties of the engine, or of the last one."""
+        engine = self.engine
+        return self._last if engine is None else engine.info
 
     @property
     def failure(self) -> RepriseError | None:
@@ -101,7 +101,7 @@ class CurrentEngine:
         with self.changed:
             used = not self.closed
             if used:
-                self.engine = self._last = engine
+                self.engine, self._last = engine, engine.info
                 self.asleep = False
                 self.touch()
         if not used:
@@ -112,8 +112,7 @@ class CurrentEngine:
         """Return the engine, which the caller closes, and keep only its properties. asleep: as the attribute."""
         with self.changed:
             self.asleep = self.asleep or asleep
-            shown = self.shown
-            self._last = EngineInfo(**{name: getattr(shown, name) for name in EngineInfo.__dataclass_fields__})
+            self._last = self.info
             engine, self.engine = self.engine, None
             return engine
 

@@ -72,7 +72,7 @@ class IdleUnloader:
             engine.close()
             del engine
             self._settings.release()
-            log.info("%s is unloaded: nobody has used it for %.0f s", current.shown.name, self.seconds)
+            log.info("%s is unloaded: nobody has used it for %.0f s", current.info.name, self.seconds)
         finally:
             with current.changed:
                 self._unloading = False

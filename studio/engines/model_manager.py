@@ -19,7 +19,6 @@ from studio.engines.forgotten_voices import ForgottenVoices
 from studio.engines.idle_unloader import IdleUnload, IdleUnloader
 from studio.engines.measured_speech import MeasuredSpeech
 from studio.engines.model_switch import SWITCH_TIMEOUT, ModelCatalog, ModelLoading, ModelSwitch
-from studio.engines.speech_engine import EngineInfo, EngineProxy
 from studio.engines.speech_metrics import SpeechMetrics
 from studio.speed import SpeedEstimator
 
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
+    from engine.engine import EncodedVoice, EngineInfo, EngineStatus, SpeakOptions
     from engine.messages import UserMessage
     from engine.text import GrowingText
     from engine.voice import BuiltInVoice, Consent, Voice
     from studio.engines.speech_engine import SpeechEngine
 
 
-class ModelManager(EngineProxy):
+class ModelManager:
     """An engine whose model can be switched. Methods raise what an engine's do, and ModelChanging during a switch."""
 
     def __init__(
@@ -56,11 +55,10 @@ class ModelManager(EngineProxy):
         self._idle = IdleUnloader(idle, self._current) if idle else None
         self._switch = ModelSwitch(catalog, self._current, self._idle, switch_timeout)
 
-    # ---- properties of the engine
-
     @property
-    def _shown(self) -> SpeechEngine | EngineInfo:
-        return self._current.shown
+    def info(self) -> EngineInfo:
+        """The properties of the engine, or of the last one."""
+        return self._current.info
 
     @property
     def failure(self) -> RepriseError | None:
@@ -112,7 +110,7 @@ class ModelManager(EngineProxy):
             # Such as voices deleted while the model was loaded for this speech: what it caches is dropped at its end.
             for forgotten in self._forgotten.among(voice, requested):
                 self._forget(engine, forgotten)
-            return MeasuredSpeech(speech, self.speed, self.metrics, len(text), engine.sample_rate, leave)
+            return MeasuredSpeech(speech, self.speed, self.metrics, len(text), engine.info.sample_rate, leave)
         except BaseException:
             leave()
             raise
@@ -203,7 +201,7 @@ class ModelManager(EngineProxy):
     def loading(self) -> ModelLoading | None:
         """The model that is being loaded."""
         loading, waking = self._switch.loading, self._idle.waking if self._idle else None
-        return ModelLoading(self.name, waking) if loading is None and waking is not None else loading
+        return ModelLoading(self.info.name, waking) if loading is None and waking is not None else loading
 
     def switch(self, model: str) -> None:
         """Load another model in place of this one, for all users. Blocks until it is ready.

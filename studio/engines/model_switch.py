@@ -66,7 +66,7 @@ class ModelSwitch:
                 raise EngineClosed()
             if current.switching or (self._idle and self._idle.waking is not None):
                 raise ModelChanging("engine.model_loading")
-            if current.engine is not None and current.shown.name == model and current.failure is None:
+            if current.engine is not None and current.info.name == model and current.failure is None:
                 return False
             self.loading, current.switching = ModelLoading(model), True
         try:
@@ -99,7 +99,7 @@ class ModelSwitch:
             engine = current.take()
         if engine is not None:
             engine.close()
-        return current.shown.name
+        return current.info.name
 
     def _is_used(self) -> bool:
         return bool(self._current.users or (self._idle and self._idle.busy))

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, InvalidInput, RepriseError, first_line
 from engine.outputs import AudioChunk, SpeechResult, SpokenSegment
 from studio.engines.arrived_audio import SECONDS_PER_CHARACTER, ArrivedAudio
-from studio.engines.speech_engine import EngineProxy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,13 +74,17 @@ def parts(segments: Sequence[Segment]) -> list[int]:
     return [*ends, len(segments)]
 
 
-class ZeroGpuEngine(EngineProxy):
-    """The interface of `Engine` over GPUs that are allocated per call."""
+class ZeroGpuEngine:
+    """The interface of `Engine` over GPUs that are allocated per call.
+
+    It has one slot in each forked process; `spaces` queues calls until a GPU is free.
+    """
 
     def __init__(self, engine: Engine) -> None:
         """engine: loaded but not started (`Engine.load(…, start=False)`); forked processes start it."""
         import spaces
 
+        self.info = replace(engine.info, slots=1)
         self._engine = engine
         self._closed = False
 
@@ -112,15 +115,6 @@ class ZeroGpuEngine(EngineProxy):
         self._work: Callable[..., Any] = spaces.GPU(duration=ENCODE_SECONDS)(work)
 
     @property
-    def _shown(self) -> Engine:
-        return self._engine
-
-    @property
-    def slots(self) -> int:
-        """One in each forked process; `spaces` queues calls until a GPU is free."""
-        return 1
-
-    @property
     def failure(self) -> EngineClosed | None:
         """The error of a closed engine; each call has a process of its own, and none stops the engine."""
         return EngineClosed() if self._closed else None
@@ -129,7 +123,7 @@ class ZeroGpuEngine(EngineProxy):
         """Return the state of this process. It has no requests, since speech is generated in forked processes."""
         from engine.engine import POSITIONS, EngineStatus
 
-        return EngineStatus(0, 0, self.slots, "off", self._engine.precision, POSITIONS, (0, 0), None)
+        return EngineStatus(0, 0, self.info.slots, "off", self._engine.precision, POSITIONS, (0, 0), None)
 
     def encode_voice(
         self,
@@ -171,10 +165,10 @@ class ZeroGpuEngine(EngineProxy):
             raise EngineClosed()
         if isinstance(text, GrowingText):
             raise InvalidInput("spaces.no_growing")
-        options, voices = (options or self.default_options).seeded(), voices_of(voice)
+        options, voices = (options or self.info.default_options).seeded(), voices_of(voice)
         own = voice if isinstance(voice, BuiltInVoice) else None
         segments = tuple(self._engine.segments(text, sum(len(each.references) for each in voices)))
-        return ZeroGpuSpeech(self._speak, Call(segments, voices, options, built_in_voice=own), self.sample_rate)
+        return ZeroGpuSpeech(self._speak, Call(segments, voices, options, built_in_voice=own), self.info.sample_rate)
 
     def growing_text(self) -> GrowingText:
         """Raise InvalidInput."""

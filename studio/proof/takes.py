@@ -90,7 +90,7 @@ class TakeProofs:
             kept,
             self._takes.audio(take_id, owner=owner),
             self.hearing(take_id, owner=owner) or self.hear(take_id, owner=owner),
-            model=self._engine.name,
+            model=self._engine.info.name,
             speak=partial(self._speak, kept, owner, attach),
             checker=self._checker(kept, owner),
         )
@@ -115,7 +115,7 @@ class TakeProofs:
         result = speech.result
         if result is None or result.stop_reason == "cancelled" or not take.buffer.length:
             return None
-        return take.finish(self._engine.name, result)
+        return take.finish(self._engine.info.name, result)
 
     def _checker(self, kept: TakeRecord, owner: str) -> TakeChecker:
         language = str(kept.settings.get(LANGUAGE) or "")

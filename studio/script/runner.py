@@ -76,7 +76,7 @@ class ScriptRunner:
     @property
     def model(self) -> str:
         """The model that speaks."""
-        return self._engine.name
+        return self._engine.info.name
 
     @property
     def real_time_factor(self) -> float | None:
@@ -143,7 +143,7 @@ class ScriptRunner:
 
     def _slots_now(self) -> int:
         """Return the number of slots for scripts. It changes when the model is switched."""
-        return max(1, self._engine.slots - 1)
+        return max(1, self._engine.info.slots - 1)
 
     # ---- on the threads of a run
 
@@ -252,7 +252,7 @@ class ScriptRunner:
         """Speak a card; None when it was stopped. Raises InvalidInput, and what the engine raises."""
         if card.voice_id is None:
             raise InvalidInput("cards.no_voice")
-        request = TakeRequest(card.text, card.voice_id, self._engine.default_options)
+        request = TakeRequest(card.text, card.voice_id, self._engine.info.default_options)
         take = self._take_starter.begin(request, owner=run.owner)
         with closing(take.speech) as speech:
             speech.front_end = "script"
@@ -267,7 +267,7 @@ class ScriptRunner:
             return None
         if not take.buffer.length:
             raise InvalidInput("cards.nothing_spoken")
-        return take.finish(self._engine.name, result)
+        return take.finish(self._engine.info.name, result)
 
     def _began(self, run: _ScriptRun, card: CardRecord, speech: MeasuredSpeech) -> None:
         with self._lock:

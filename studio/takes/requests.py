@@ -101,8 +101,8 @@ class TakeStarter:
         voice = AvailableVoices(engine, self._storage.voices).ready(request.voice_id, owner=owner)
         text = with_paragraph_pauses(request.text, request.paragraph_pause)
         language = request.options.language or voice.language
-        said = respell_for_owner(self._storage, text, language, owner=owner, phones=engine.capabilities.phones)
-        options = replace(request.options, word_times=engine.capabilities.word_times)
+        said = respell_for_owner(self._storage, text, language, owner=owner, phones=engine.info.capabilities.phones)
+        options = replace(request.options, word_times=engine.info.capabilities.word_times)
         speech = engine.speak(said.spoken, voice.voice, options, owner=owner)
         speech.front_end = "page"
         buffer = TakeBuffer(speech.sample_rate, self._watermark, text=request.text, speed=request.speed)

@@ -75,7 +75,7 @@ class AvailableVoices:
 
     def built_in(self) -> list[BuiltInSpeaker]:
         """Return the model's built-in speakers, in the order of the release."""
-        return list(map(BuiltInSpeaker, self._engine.capabilities.speakers))
+        return list(map(BuiltInSpeaker, self._engine.info.capabilities.speakers))
 
     def list(self, *, owner: str) -> ListedVoices:
         """List the model's built-in voices, then the owner's by name, then the sample voices."""
@@ -104,14 +104,14 @@ class AvailableVoices:
         instructions: how to speak, for speakers that follow them and for described voices. Raises what
         `VoiceLibrary.ready` and `Engine.reencode` raise.
         """
-        found, capabilities = self.get(voice_id, owner=owner), self._engine.capabilities
+        found, capabilities = self.get(voice_id, owner=owner), self._engine.info.capabilities
         if isinstance(found, BuiltInSpeaker):
             voice = BuiltInVoice(found.speaker, instructions if capabilities.follows_instructions else "")
             return ReadyVoice(found.name, "", voice, BUILT_IN_PREFIX + found.speaker)
         if capabilities.designs_voices and is_described(found):
             description = f"{found.description} {instructions}".strip()
             return ReadyVoice(found.name, found.language, BuiltInVoice(description=description), found.id)
-        saved = self._library.ready(voice_id, self._engine.codec_fingerprint, self._engine.reencode, owner=owner)
+        saved = self._library.ready(voice_id, self._engine.info.codec_fingerprint, self._engine.reencode, owner=owner)
         return ReadyVoice(saved.name, saved.language, saved, found.id)
 
     def _find_built_in(self, name: str) -> BuiltInSpeaker | None:

@@ -72,7 +72,7 @@ def sample_language(engine: ModelManager, wanted: str) -> str:
     """Return the language tag for a described voice's sample: the wanted one if the model and `SAMPLE_TEXTS` have it,
     else English, else the model's first.
     """
-    languages = engine.capabilities.languages
+    languages = engine.info.capabilities.languages
     spoken = [tag for tag in language_tags(languages) if tag in SAMPLE_TEXTS] if languages else ["en"]
     return next((tag for tag in (language_tag(wanted), "en", *spoken) if tag in spoken), "en")
 
@@ -82,7 +82,7 @@ def voice_language(engine: SpeechEngine, chosen: str) -> str:
 
     chosen: as `clean_language` returns it.
     """
-    return chosen or ("en" if engine.english_only else "")
+    return chosen or ("en" if engine.info.capabilities.english_only else "")
 
 
 def make_voice(
@@ -110,7 +110,7 @@ def make_voice(
     language = voice_language(app.engine, clean_language(language))
     if not transcript.strip():
         transcript = _transcribe(app, clip, language)
-        if not transcript and app.engine.capabilities.needs_transcript:
+        if not transcript and app.engine.info.capabilities.needs_transcript:
             raise TranscriptNeeded("reference.no_words")
     made = app.engine.encode_voice(
         cleaned, [(clip, transcript)], language=language, description=description, consent=agreed
@@ -137,7 +137,7 @@ def speak_sample(app: AppContext, name: str, description: str, *, owner: str, la
     """
     checked_name(app, name, owner)
     engine, described = app.engine, BuiltInVoice(description=description.strip())
-    how, take = replace(engine.default_options, language=language), TakeBuffer(engine.sample_rate)
+    how, take = replace(engine.info.default_options, language=language), TakeBuffer(engine.info.sample_rate)
     with closing(engine.speak(SAMPLE_TEXTS[language], described, how, owner=owner)) as speech:
         speech.front_end = "page"
         for chunk in speech:
@@ -167,7 +167,7 @@ def save_described_voice(
 
 def require_cloning(engine: ModelManager) -> None:
     """Raise InvalidInput if the loaded model cannot clone voices."""
-    capabilities = engine.capabilities
+    capabilities = engine.info.capabilities
     if not capabilities.clones:
         raise InvalidInput("engine.describes_only" if capabilities.designs_voices else "engine.no_cloning")
 

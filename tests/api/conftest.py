@@ -58,7 +58,7 @@ class Server:
     @property
     def sentence(self) -> float:
         """Return the seconds of a sentence with `short_turns`."""
-        return FRAMES / self.engine.frame_rate
+        return FRAMES / self.engine.info.frame_rate
 
     def busy(self) -> int:
         """Return the number of open speeches: running, queued, or between two segments."""

@@ -148,7 +148,7 @@ def test_metrics_contain_the_engine_state(client: httpx.Client, server: Server) 
     client.get("/v1/whatever")
     text = client.get("/metrics").text
     values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
-    assert float(values["reprise_slots"]) == server.app.engine.slots
+    assert float(values["reprise_slots"]) == server.app.engine.info.slots
     assert float(values["reprise_queue"]) == 0
     assert float(values[f'reprise_build_info{{version="{__version__}"}}']) == 1
     assert float(values['reprise_requests_total{operation="list_models",status="200"}']) >= 1

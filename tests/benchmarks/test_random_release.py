@@ -90,7 +90,7 @@ def test_a_turn_ends_after_an_ordinary_readers_frames(engine: Engine, voice: Voi
     assert len(segments) == len(TEXTS)
     assert {(segment.stop_reason, segment.attempts) for segment in segments} == {("end", 1)}
     assert [segment.frames for segment in segments] == [
-        natural_budget(segment.text, engine.frame_rate) - 1 for segment in segments
+        natural_budget(segment.text, engine.info.frame_rate) - 1 for segment in segments
     ]
     assert frames == sum(segment.frames for segment in segments)
 

@@ -94,8 +94,8 @@ def test_request_reports_its_result_and_repeats_with_its_seed(engine: Engine, vo
     result = speech.result
     assert result is not None
     assert result.seed == 7
-    assert result.frames * engine.frame_length == len(first)
-    assert result.seconds == pytest.approx(len(first) / engine.sample_rate)
+    assert result.frames * engine.info.frame_length == len(first)
+    assert result.seconds == pytest.approx(len(first) / engine.info.sample_rate)
     assert result.first_audio is not None
     assert 0 < result.first_audio <= result.elapsed
     assert result.segments[0].text == "Hi."
@@ -184,7 +184,7 @@ def test_segment_without_end_is_retried_once_and_reported(engine: Engine, monkey
     assert result.segments[0].attempts == speech_module.ATTEMPTS
     # A fast attempt may end before any of its audio was passed on; otherwise that is replaced, once.
     assert sum(chunk.start == 0 for chunk in chunks) in (1, 2)
-    assert len(take(chunks)) == result.frames * engine.frame_length
+    assert len(take(chunks)) == result.frames * engine.info.frame_length
 
 
 @pytest.mark.parametrize("short_attempts", [1, speech_module.ATTEMPTS])
@@ -207,7 +207,7 @@ def test_segment_too_short_for_its_words_is_retried_and_reported(
     assert result.segments[0].attempts == 2
     # A fast attempt may end before any of its audio was passed on; otherwise that is replaced, once.
     assert sum(chunk.start == 0 for chunk in chunks) in (1, 2)
-    assert len(take(chunks)) == result.frames * engine.frame_length
+    assert len(take(chunks)) == result.frames * engine.info.frame_length
 
 
 LOOPED = 46  # frames of a turn that loops
@@ -245,7 +245,7 @@ def test_better_one_of_two_bad_attempts_is_kept(
     monkeypatch.setattr(Turn, "push", ending)
     monkeypatch.setattr("engine.serving.turn.is_looping", lambda codes: len(codes) == LOOPED)
     monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 10)
-    monkeypatch.setattr(speech_module, "speaking_time", lambda _text: 12 / engine.frame_rate)
+    monkeypatch.setattr(speech_module, "speaking_time", lambda _text: 12 / engine.info.frame_rate)
     segments = [Segment("One.", silence_after=0.1), Segment("Two.")]
     chunks = list(speech := engine.speak(segments, None, SpeakOptions(seed=3)))
     result = speech.result
@@ -256,10 +256,12 @@ def test_better_one_of_two_bad_attempts_is_kept(
     assert seen == [(0, 1), (0, 2), (1, 1)], "no attempt is generated twice"
     if frames:
         assert (speech.spoken[0].codes == kept).all()
-    assert len(take(chunks)) == round(result.seconds * engine.sample_rate)
+    assert len(take(chunks)) == round(result.seconds * engine.info.sample_rate)
     codes = np.concatenate([segment.codes for segment in speech.spoken if segment.codes.size], axis=1)
-    silence = round(0.1 * engine.sample_rate)
-    heard = np.delete(take(chunks), slice(frames * engine.frame_length, frames * engine.frame_length + silence))
+    silence = round(0.1 * engine.info.sample_rate)
+    heard = np.delete(
+        take(chunks), slice(frames * engine.info.frame_length, frames * engine.info.frame_length + silence)
+    )
     assert_same_audio(heard, engine._pipeline.codec_worker.decode(codes))
 
 
@@ -287,7 +289,7 @@ def test_segment_without_its_last_word_is_retried_and_reported(
     expected_reason = "short" if lacking == speech_module.ATTEMPTS else "end"
     assert speech.result.stop_reason == expected_reason
     assert speech.result.segments[0].attempts == Aligner.asked == min(lacking + 1, speech_module.ATTEMPTS)
-    assert len(take(chunks)) == speech.result.frames * engine.frame_length
+    assert len(take(chunks)) == speech.result.frames * engine.info.frame_length
 
 
 @pytest.mark.parametrize(("phones", "held"), [(speech_module.HELD_PHONES, True), (None, False)])
@@ -318,7 +320,7 @@ def test_repeated_text_is_cut_off(
         assert (first, second) == (5, 5)
         assert delivered[0] == 0
         assert delivered[1] <= 5  # of the first segment: its audio may be decoded later
-        ends = take(chunks).reshape(10, engine.frame_length)[[4, 9], -1]
+        ends = take(chunks).reshape(10, engine.info.frame_length)[[4, 9], -1]
         assert np.abs(ends).max() < 1e-6  # the last frame that is left fades out
     assert 5 <= first <= 12
     assert 5 <= second <= 12
@@ -349,7 +351,7 @@ def test_segment_that_does_not_end_is_cut_before_it_repeats_its_text(
     (segment,) = speech.result.segments
     expected = ("end", 5, 1) if ended else ("length", 12, speech_module.ATTEMPTS)
     assert (segment.stop_reason, segment.frames, segment.attempts) == expected
-    assert len(take(chunks)) == segment.frames * engine.frame_length
+    assert len(take(chunks)) == segment.frames * engine.info.frame_length
 
 
 def test_repetition_that_was_delivered_is_spoken_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -422,7 +424,7 @@ def test_segment_without_audio_keeps_its_place(engine: Engine, monkeypatch: pyte
     assert [segment.frames for segment in speech.result.segments] == [6, 0]
     assert [(chunk.segment, chunk.frames) for chunk in chunks[-3:]] == [(0, 2), (1, 0), (1, 0)]
     assert [one.start + len(one.samples) for one in chunks[:-1]] == [other.start for other in chunks[1:]]
-    assert len(take(chunks)) == round(speech.result.seconds * engine.sample_rate)
+    assert len(take(chunks)) == round(speech.result.seconds * engine.info.sample_rate)
 
 
 def test_audio_is_taken_back_if_the_second_attempt_has_none(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -455,7 +457,7 @@ def test_cancel_ends_speech_and_reports_spoken_frames(engine: Engine, voice: Voi
     assert list(speech) == []
     assert speech.result is not None
     assert speech.result.stop_reason == "cancelled"
-    assert speech.result.frames * engine.frame_length == len(take(kept))
+    assert speech.result.frames * engine.info.frame_length == len(take(kept))
 
 
 def test_concurrent_speeches_equal_single_ones(engine: Engine, voice: Voice) -> None:
@@ -546,7 +548,7 @@ def test_voice_of_another_codec_is_reencoded_from_its_clip(engine: Engine, voice
         references=tuple(replace(r, codes=np.zeros((3, 5), np.uint16)) for r in voice.references),
     )
     renewed = engine.reencode(foreign)
-    assert renewed.codec_fingerprint == engine.codec_fingerprint
+    assert renewed.codec_fingerprint == engine.info.codec_fingerprint
     np.testing.assert_array_equal(renewed.references[0].codes, voice.references[0].codes)
     assert list(islice(engine.speak("Hi.", foreign), 1))
     bare = replace(foreign, references=tuple(replace(r, clip=b"") for r in foreign.references))

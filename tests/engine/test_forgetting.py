@@ -183,7 +183,7 @@ def test_forgetting_unused_voice_does_nothing(engine: Engine, voices: tuple[Voic
 
 def test_codes_are_forgotten_of_a_voice_that_cannot_be_prompted(engine: Engine, voices: tuple[Voice, Voice]) -> None:
     (reference,) = voices[0].references
-    samples = torch.from_numpy(np.sin(np.arange(engine.sample_rate) / 20).astype(np.float32))
+    samples = torch.from_numpy(np.sin(np.arange(engine.info.sample_rate) / 20).astype(np.float32))
     held = engine._conditioner._encoder._cache.nbytes
     codes = engine._conditioner._encoder.encode(samples, b"a clip")
     wordless = replace(voices[0], references=(replace(reference, codes=codes, transcript=""),))

@@ -37,7 +37,7 @@ def engine(bundled_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 def results(engine: Engine, requests: list[tuple[Voice, str]]) -> list[SpeechResult]:
     """Speak each text in its voice, several at a time."""
-    options = SpeakOptions(temperature=engine.default_options.temperature, seed=1)
+    options = SpeakOptions(temperature=engine.info.default_options.temperature, seed=1)
 
     def speak(requests: tuple[Voice, str]) -> SpeechResult:
         for _ in (speech := engine.speak(requests[1], requests[0], options)):
@@ -45,7 +45,7 @@ def results(engine: Engine, requests: list[tuple[Voice, str]]) -> list[SpeechRes
         assert speech.result is not None
         return speech.result
 
-    with ThreadPoolExecutor(engine.slots) as pool:
+    with ThreadPoolExecutor(engine.info.slots) as pool:
         return list(pool.map(speak, requests))
 
 
@@ -63,7 +63,7 @@ def test_wrong_transcript_ends_normally_only_with_enough_frames(engine: Engine) 
         return replace(voice, references=tuple(replace(each, transcript=transcript) for each in voice.references))
 
     wrong = [transcribed(VOICES[0], "Yes."), transcribed(VOICES[1], "Far more words than the clip can hold. " * 6)]
-    prompts, rate = engine._pipeline.prompts, engine.frame_rate
+    prompts, rate = engine._pipeline.prompts, engine.info.frame_rate
     for result in results(engine, [(voice, "Three words here.") for voice in wrong]):
         for segment in result.segments:
             fits = segment.frames >= frame_minimum(segment.text, rate, prompts.count_phones(segment.text))

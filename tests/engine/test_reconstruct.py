@@ -83,15 +83,15 @@ def test_a_profile_may_ask_for_the_postfilter(bundled_engine: Engine, tmp_path: 
         voice = engine.encode_voice("Anna", [(CLIP, "The train was late, so we walked along the river.")]).voice
         plain, found = engine.reconstruct(voice), bundled_engine.reconstruct(voice)
     chunks = list(speech := bundled_engine.speak("Hello.", voice, SpeakOptions(seed=4)))
-    expected = PostfilterStream(Postfilter(engine.sample_rate, engine.frame_length))
+    expected = PostfilterStream(Postfilter(engine.info.sample_rate, engine.info.frame_length))
     filtered = torch.cat([expected.push(torch.from_numpy(plain)), expected.finish()]).numpy()
     assert np.linalg.norm(filtered - plain) > 0.2 * np.linalg.norm(plain)
     assert found.shape == plain.shape
     # Rounding of the codec in chunks can move a period.
     assert np.linalg.norm(found - filtered) < 0.2 * np.linalg.norm(filtered - plain)
-    assert [len(chunk.samples) for chunk in chunks] == [chunk.frames * engine.frame_length for chunk in chunks]
+    assert [len(chunk.samples) for chunk in chunks] == [chunk.frames * engine.info.frame_length for chunk in chunks]
     assert speech.result is not None
-    assert chunks[-1].start + len(chunks[-1].samples) == speech.result.frames * engine.frame_length
+    assert chunks[-1].start + len(chunks[-1].samples) == speech.result.frames * engine.info.frame_length
 
 
 def test_codes_of_another_codec_are_reencoded_from_the_clip(engine: Engine, voice: Voice) -> None:

@@ -151,10 +151,10 @@ def test_pause_at_the_end_of_a_growing_text_is_heard(bundled_engine: Engine) -> 
     chunks = [first, *speech]
     assert [chunk.start for chunk in chunks[1:]] == [chunk.start + len(chunk.samples) for chunk in chunks[:-1]]
     silence = [len(chunk.samples) for chunk in chunks if not chunk.frames]
-    assert sum(silence) == 1.5 * bundled_engine.sample_rate
+    assert sum(silence) == 1.5 * bundled_engine.info.sample_rate
     assert not chunks[-1].frames
     assert speech.result is not None
-    assert speech.result.seconds == sum(len(chunk.samples) for chunk in chunks) / bundled_engine.sample_rate
+    assert speech.result.seconds == sum(len(chunk.samples) for chunk in chunks) / bundled_engine.info.sample_rate
 
 
 def test_growing_text_is_spoken_as_one_conversation(bundled_engine: Engine) -> None:
@@ -263,7 +263,7 @@ def test_growing_text_rejects_unpronounceable_words(bundled_engine: Engine) -> N
 
 
 def test_long_pause_comes_in_chunks_of_a_second(bundled_engine: Engine) -> None:
-    rate = bundled_engine.sample_rate
+    rate = bundled_engine.info.sample_rate
     chunks = list(bundled_engine.speak("Yes.[pause:2.5]", options=SpeakOptions(0.6, seed=3)))
     pause = [chunk for chunk in chunks if not chunk.frames]
     assert [len(chunk.samples) for chunk in pause] == [rate, rate, rate // 2]
@@ -273,7 +273,7 @@ def test_long_pause_comes_in_chunks_of_a_second(bundled_engine: Engine) -> None:
 
 def test_pauses_are_silence_of_exact_length(bundled_engine: Engine) -> None:
     """Pauses stand before, between and after segments, one of which may be retried."""
-    rate = bundled_engine.sample_rate
+    rate = bundled_engine.info.sample_rate
     speech = bundled_engine.speak(
         "[pause:0.1]We can go. [pause:0.5]Now.[pause:0.25]", options=SpeakOptions(0.6, seed=3)
     )
@@ -288,5 +288,5 @@ def test_pauses_are_silence_of_exact_length(bundled_engine: Engine) -> None:
         end = chunk.start + len(chunk.samples)
     assert pauses == [(round(0.1 * rate), 0), (round(0.5 * rate), 0), (round(0.25 * rate), 1)]
     assert speech.result is not None
-    assert end == speech.result.frames * bundled_engine.frame_length + sum(length for length, _ in pauses)
+    assert end == speech.result.frames * bundled_engine.info.frame_length + sum(length for length, _ in pauses)
     assert speech.result.seconds == pytest.approx(end / rate)

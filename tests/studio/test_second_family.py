@@ -53,11 +53,11 @@ def test_library_is_kept_own_voices_are_listed_and_deleted_ones_leave_the_cache(
         return sum(len(chunk.samples) for chunk in speech)
 
     app.storage.voices.add(app.engine.encode_voice("Anna", [(CLIP, "The words of the clip.")]).voice)
-    first = app.engine.codec_fingerprint
+    first = app.engine.info.codec_fingerprint
     assert spoken(VoiceChoice("Anna"))
     app.engine.switch("base")
-    assert app.engine.codec_fingerprint != first
-    assert app.engine.notice.key == "model.notice_qwen"
+    assert app.engine.info.codec_fingerprint != first
+    assert app.engine.info.notice.key == "model.notice_qwen"
     assert spoken(VoiceChoice("Anna"), language="de")
     with pytest.raises(InvalidOption, match="does not speak Klingon"):
         spoken(VoiceChoice("Anna"), language="Klingon")
@@ -68,7 +68,7 @@ def test_library_is_kept_own_voices_are_listed_and_deleted_ones_leave_the_cache(
     app.trash_voice(ben.id, owner=LOCAL)
     until(lambda: app.engine.status().prefix_cache_bytes == before)  # this model embeds clips
     app.engine.switch("custom_voice")
-    assert app.engine.capabilities.speakers == ("vivian", "dylan", "ryan")
+    assert app.engine.info.capabilities.speakers == ("vivian", "dylan", "ryan")
     assert spoken(VoiceChoice("Ryan"), instructions="Calmly.")
     listed = app.voices.list(owner=LOCAL)
     assert [voice.name for voice in listed] == ["Vivian", "Dylan", "Ryan", "Anna"]

@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from engine.audio import encode_audio, prepare_reference
-from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
+from engine.engine import EncodedVoice, EngineInfo, EngineStatus, SpeakOptions
 from engine.errors import InvalidInput, RepriseError
 from engine.families.family import Capabilities
 from engine.messages import UserMessage
@@ -145,10 +145,8 @@ class FakeEngine:
     failure: RepriseError | None = None
     sample_rate = SAMPLE_RATE
     frame_length = FRAME
-    frame_rate = SAMPLE_RATE / FRAME
     slots = 1
     style_tags = False
-    english_only = True
 
     def __init__(
         self, script: Script | None = None, prepare: Callable[[bytes | str | Path, str], Reference] | None = None
@@ -166,6 +164,11 @@ class FakeEngine:
         self.prepared: list[str] = []
         self.owners: list[str] = []
         self._prepare = prepare or self._prepared
+
+    @property
+    def info(self) -> EngineInfo:
+        """The properties as they are now: tests change them."""
+        return EngineInfo(**{each.name: getattr(self, each.name) for each in fields(EngineInfo)})
 
     def encode_voice(
         self, name: str, references: Sequence[tuple[bytes | str | Path, str]], *,

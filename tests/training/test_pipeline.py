@@ -113,8 +113,10 @@ def test_release_speech_is_finite_and_in_whole_frames(work: Path) -> None:
         engine.close()
     assert speech.result is not None
     assert speech.result.stop_reason in ("end", "short", "length")
-    assert engine.sample_rate == SAMPLE_RATE
-    assert all(np.isfinite(chunk.samples).all() and len(chunk.samples) % engine.frame_length == 0 for chunk in chunks)
+    assert engine.info.sample_rate == SAMPLE_RATE
+    assert all(
+        np.isfinite(chunk.samples).all() and len(chunk.samples) % engine.info.frame_length == 0 for chunk in chunks
+    )
 
 
 @needs_synthesizers

@@ -58,7 +58,7 @@ def test_pick_speak_hear_download_stop(
         name, wav = download(page)
         samples, rate = read_wav(wav)
         assert name == "Ben – We walked along.wav"
-        assert rate == bundled_engine.sample_rate
+        assert rate == bundled_engine.info.sample_rate
         assert len(samples) == heard["length"]
         assert np.abs(samples.astype(int)).max() > 300, "the take is silent"
         wait_for(page, "player.position >= player.length - 1")

@@ -75,8 +75,8 @@ class TakeSampler:
         """
         engine = Engine.load(release, device, slots=_SLOTS)
         try:
-            CodeFormat.load(self.codes).check(self.codes, engine.codec_fingerprint, release)
-            return list(self.sample(engine, takes, seed)), engine.default_options.temperature
+            CodeFormat.load(self.codes).check(self.codes, engine.info.codec_fingerprint, release)
+            return list(self.sample(engine, takes, seed)), engine.info.default_options.temperature
         finally:
             engine.close()
 
@@ -88,7 +88,7 @@ class TakeSampler:
         rng = random.Random(seed)
         asked = [(*self._draw_voice(rng, engine), rng.choice(self._texts)) for _ in range(takes)]
         seeds = [rng.randrange(MAX_SEED) for _ in asked]
-        with ThreadPoolExecutor(engine.slots) as pool:
+        with ThreadPoolExecutor(engine.info.slots) as pool:
             spoken = pool.map(partial(self._speak, engine), asked, seeds)
             yield from (take for take in spoken if take is not None)
 
@@ -102,8 +102,8 @@ class TakeSampler:
         transcript, degraded = " ".join(text for text, _ in parts), rng.random() < _DEGRADED_SHARE
         utterances = [coded.as_recorded() if degraded else coded for _, coded in parts]
         codes = np.concatenate([each.codes for each in utterances], axis=1)
-        clip = Reference(transcript, codes, b"", engine.sample_rate, codes.shape[1] / engine.frame_rate)
-        voice = Voice(f"speaker {speaker}", (clip,), engine.codec_fingerprint)
+        clip = Reference(transcript, codes, b"", engine.info.sample_rate, codes.shape[1] / engine.info.frame_rate)
+        voice = Voice(f"speaker {speaker}", (clip,), engine.info.codec_fingerprint)
         return _without_times(speaker, self._lexicon.phones(transcript), codes), voice
 
     def _speak(self, engine: Engine, asked: _Asked, seed: int) -> OwnTake | None:

@@ -199,13 +199,13 @@ def _first_words(work: Path, setting: Setting) -> Found:
     engine = Engine.load(work / "release")
     try:
         voice = engine.encode_voice("held out", [(clip, " ".join(each.text for each in reference))]).voice
-        speech = engine.speak(sentence.text, voice, replace(engine.default_options, seed=SEED))
+        speech = engine.speak(sentence.text, voice, replace(engine.info.default_options, seed=SEED))
         take = whole_take(speech)
     finally:
         engine.close()
     if speech.result is None or not len(take) or not np.isfinite(take).all():
         raise StageFailed(f"The release in {work / 'release'} loads, but does not speak.")
-    (work / "first_words.wav").write_bytes(wav_bytes(take, engine.sample_rate))
+    (work / "first_words.wav").write_bytes(wav_bytes(take, engine.info.sample_rate))
     print(f"{work / 'first_words.wav'}: {sentence.text} ({speech.result.stop_reason})", flush=True)
     return {"text": sentence.text, "speaker": sentence.speaker, "stop_reason": speech.result.stop_reason}
 

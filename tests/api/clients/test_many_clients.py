@@ -83,7 +83,7 @@ def test_all_slots_are_freed(server: Server, monkeypatch: pytest.MonkeyPatch) ->
     until(lambda: server.busy() == 0)
     assert len(statuses) == CLIENTS
     assert set(statuses) <= {0, 200, 503}
-    assert statuses.count(200) >= server.engine.slots
+    assert statuses.count(200) >= server.engine.info.slots
     until(lambda: not any(thread.name == "reprise-api-speech" for thread in threading.enumerate()))
     until(lambda: count_streams() == 0)
     assert memory(server) - before < 8 << 20

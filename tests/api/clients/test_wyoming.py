@@ -106,7 +106,7 @@ def test_client_lists_voices_and_speaks(server: Server) -> None:
         for voice in (CLARA, SynthesizeVoice(language="en-GB"), SynthesizeVoice(language="fi"), None):
             await client.send(Synthesize(TEXT, voice))
             start, sound = await client.audio()
-            assert (start.rate, start.width, start.channels) == (server.engine.sample_rate, 2, 1)
+            assert (start.rate, start.width, start.channels) == (server.engine.info.sample_rate, 2, 1)
             assert 0.3 < seconds(start, sound) < 5
 
     with_client(server, visit)

@@ -46,7 +46,7 @@ def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def spoken(server: Server) -> float:
     """Return the seconds of a sentence."""
-    return FRAMES / server.engine.frame_rate
+    return FRAMES / server.engine.info.frame_rate
 
 
 class Session:

@@ -124,7 +124,7 @@ def test_events_contain_word_times(speak: Speak) -> None:
 
 @SHORT
 def test_pause_tags_are_silence(speak: Speak, server: Server) -> None:
-    rate = server.app.engine.sample_rate
+    rate = server.app.engine.info.sample_rate
     plain, paused, broken = (
         len(speak(input=text, response_format="pcm", sample_rate=rate).content) // 2
         for text in (TEXT, f"{TEXT} [pause:0.5]", f'<speak><p>{TEXT}</p><break time="500ms"/></speak>')
@@ -135,9 +135,9 @@ def test_pause_tags_are_silence(speak: Speak, server: Server) -> None:
 
 def test_whole_response_has_usage_and_correct_wav_header(whole: httpx.Response, server: Server) -> None:
     seconds, rate = length_and_rate(whole, "wav")
-    assert rate == server.app.engine.sample_rate
+    assert rate == server.app.engine.info.sample_rate
     assert float(whole.headers["x-usage-seconds"]) == pytest.approx(seconds, abs=0.001)
-    assert int(whole.headers["x-usage-frames"]) == round(seconds * server.app.engine.frame_rate)
+    assert int(whole.headers["x-usage-frames"]) == round(seconds * server.app.engine.info.frame_rate)
     assert int.from_bytes(whole.content[4:8], "little") == len(whole.content) - 8
     samples = whole.content.index(b"data") + 8
     assert int.from_bytes(whole.content[samples - 4 : samples], "little") == len(whole.content) - samples
@@ -188,7 +188,7 @@ def test_audio_check_reads_the_origin_of_a_file(
     clara = server.app.storage.voices.find("Clara").id
     assert checked["tagged"]
     assert (checked["voices"], checked["seeds"]) == ([clara], [7])
-    assert checked["models"] == [server.app.engine.name]
+    assert checked["models"] == [server.app.engine.info.name]
     assert checked["watermark"] == "unknown"
     refused = client.post("/v1/audio/check", files={"file": b"no audio"})
     assert refused.status_code == 400
@@ -213,9 +213,9 @@ def test_same_seed_repeats_a_speech(speak: Speak, clara: bytes) -> None:
 
 
 def test_frame_limit_ends_a_speech(speak: Speak, server: Server) -> None:
-    asked = {"response_format": "pcm", "sample_rate": server.app.engine.sample_rate}
+    asked = {"response_format": "pcm", "sample_rate": server.app.engine.info.sample_rate}
     data = speak(max_new_tokens=5, **asked).content
-    assert len(data) == 2 * 5 * server.app.engine.frame_length
+    assert len(data) == 2 * 5 * server.app.engine.info.frame_length
     whole = speak(**asked).content
     assert len(whole) > len(data)
     assert same_sound(whole[: len(data)], data)
@@ -447,7 +447,7 @@ def test_disconnected_client_frees_its_slot(client: httpx.Client, server: Server
 def test_disconnected_client_leaves_the_queue(client: httpx.Client, server: Server) -> None:
     asked = {"input": LONG, "voice": "Clara", "model": "tts-1"}
     frames = metric("frames", client)
-    slots = server.app.engine.slots
+    slots = server.app.engine.info.slots
     speeches = [client.build_request("POST", "/v1/audio/speech", json=asked) for _ in range(slots)]
     opened = [client.send(request, stream=True) for request in speeches]
     with unread_request(server, asked):

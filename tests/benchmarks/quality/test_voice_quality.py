@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ class Speech:
 class Engine:
     """A fake engine that records the requests of the benchmark."""
 
-    sample_rate = RATE
+    info = SimpleNamespace(sample_rate=RATE)
 
     def __init__(self, starts: tuple[int, ...]) -> None:
         self._starts = starts

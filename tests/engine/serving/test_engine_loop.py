@@ -190,7 +190,7 @@ class WatchedEngine:
 
     def assert_idle(self) -> None:
         """Assert that no request is left and that the engine still works."""
-        rows = list(range(2 * self.engine.slots))
+        rows = list(range(2 * self.engine.info.slots))
         until(
             lambda: not self.loop._turns and not self.codec_worker._streams and sorted(self.codec_worker._free) == rows
         )

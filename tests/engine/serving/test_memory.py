@@ -261,7 +261,7 @@ def test_engine_on_a_cpu_has_as_many_slots_as_fit(
     needed = plan_memory(sizes, "fp32", available=None, slots=3, positions=4096).total
     monkeypatch.setattr("engine.serving.device.free_host_memory", lambda: round(needed / 0.9) + 1)
     with closing(Engine.load(MINIATURE, "cpu", slots=256, graphs="off")) as engine:
-        assert engine.slots == engine.status().slots == 3
+        assert engine.info.slots == engine.status().slots == 3
     assert "3 of 256 slots fit into the free memory" in caplog.text
 
 

@@ -138,7 +138,7 @@ def test_killed_replica_causes_a_wait_but_no_error_and_no_lost_words(
     assert speech.result.stop_reason == whole.stop_reason
     assert [segment.frames for segment in speech.result.segments] == [segment.frames for segment in whole.segments]
     assert len(samples) == len(expected)
-    begin = whole.segments[0].frames * cluster.frame_length + 5 * cluster.sample_rate
+    begin = whole.segments[0].frames * cluster.info.frame_length + 5 * cluster.info.sample_rate
     np.testing.assert_allclose(samples[:begin], expected[:begin], atol=ROUNDING)
     assert min(starts[starts.index(begin) :]) == begin  # from the interrupted segment on
     # The codec and the phase of a voice restart with the segment, which changes no levels.
@@ -159,13 +159,13 @@ def test_full_cluster_raises_busy(cluster: ClusterEngine, voices: list[Voice], m
 
 
 def test_segment_has_arrived_when_its_own_frames_have(cluster: ClusterEngine) -> None:
-    request = ClusterRequest(cluster.stream, cluster.properties, SpeakRequest("", (), SEEDED, "owner"))
+    request = ClusterRequest(cluster.stream, cluster.info, SpeakRequest("", (), SEEDED, "owner"))
     for at, frames in enumerate((4, 6)):
         request._spoken.append(SpokenSegment(SegmentResult("word", "end", frames, 1), np.zeros((1, frames), np.int64)))
         silence = AudioChunk(
-            np.zeros(200 * cluster.frame_length, np.float32), request._arrived.end, 0, 0.0, at, 2, "word"
+            np.zeros(200 * cluster.info.frame_length, np.float32), request._arrived.end, 0, 0.0, at, 2, "word"
         )
-        sound = AudioChunk(np.zeros(4 * cluster.frame_length, np.float32), 0, 4, 0.0, at, 2, "word")
+        sound = AudioChunk(np.zeros(4 * cluster.info.frame_length, np.float32), 0, 4, 0.0, at, 2, "word")
         request._chunk(silence)
         request._chunk(replace(sound, start=request._arrived.end))
     assert request._arrived_segments() == request._spoken[:1]
@@ -199,8 +199,8 @@ def test_growing_text_is_one_speech(engine: SpeechEngine, voices: list[Voice]) -
         "The children play in the garden.",
     ]
     assert result.frames == sum(segment.frames for segment in result.segments)
-    silence = round(0.25 * engine.sample_rate)  # the pause of the bundled model between two sentences
-    assert len(samples) == result.frames * engine.frame_length + silence
+    silence = round(0.25 * engine.info.sample_rate)  # the pause of the bundled model between two sentences
+    assert len(samples) == result.frames * engine.info.frame_length + silence
 
 
 def test_invalid_text_and_clip_raise(engine: SpeechEngine, voices: list[Voice]) -> None:
@@ -218,7 +218,7 @@ def test_word_times_and_pause_lengths(engine: SpeechEngine, voices: list[Voice])
     words = [word for chunk in chunks for word in chunk.words]
     assert [word.text for word in words] == ["The", "rain", "has", "stopped."]
     silent = [len(chunk.samples) for chunk in chunks if len(chunk.samples) and not chunk.frames]
-    assert sum(silent) == 1.5 * engine.sample_rate
+    assert sum(silent) == 1.5 * engine.info.sample_rate
     assert words[2].start - words[1].end > 1.4
 
 
@@ -240,11 +240,11 @@ def test_cancelled_speech_frees_its_slot(engine: SpeechEngine, voices: list[Voic
 def test_voice_is_encoded_reencoded_and_reconstructed(engine: SpeechEngine, voices: list[Voice]) -> None:
     reference = voices[0].references[0]
     made = engine.encode_voice("Ada", [(reference.clip, reference.transcript)], language="en-GB").voice
-    assert (made.name, made.language, made.codec_fingerprint) == ("Ada", "en-GB", engine.codec_fingerprint)
+    assert (made.name, made.language, made.codec_fingerprint) == ("Ada", "en-GB", engine.info.codec_fingerprint)
     again = engine.reencode(replace(made, codec_fingerprint="another"))
     np.testing.assert_array_equal(again.references[0].codes, made.references[0].codes)
     samples = engine.reconstruct(made)
-    assert len(samples) == made.references[0].codes.shape[1] * engine.frame_length
+    assert len(samples) == made.references[0].codes.shape[1] * engine.info.frame_length
     engine.forget(made)
 
 
@@ -268,7 +268,7 @@ def test_voice_saved_by_one_server_is_usable_by_another(cluster: ClusterEngine, 
     with Storage.open(postgresql) as one, Storage.open(postgresql) as other:
         made = AppContext.create(ModelManager(cluster), one).engine.encode_voice("Ada", [(clip.clip, clip.transcript)])
         saved = one.voices.add(made.voice)
-        voice = other.voices.ready(saved.id, cluster.codec_fingerprint, cluster.reencode)
+        voice = other.voices.ready(saved.id, cluster.info.codec_fingerprint, cluster.reencode)
         _, result = read_speech(
             AppContext.create(ModelManager(cluster), other).engine.speak("Hello there.", voice, SEEDED)
         )
@@ -307,7 +307,7 @@ def test_api_output_of_a_cluster_equals_the_local_engine(
                 refused = client.post("/v1/audio/speech", json={**asked, "input": "привет"})
                 assert refused.status_code == 400
                 assert client.get("/health/ready").status_code == 200
-                assert client.get("/v1/models").json()["data"][0]["id"] == engine.name
+                assert client.get("/v1/models").json()["data"][0]["id"] == engine.info.name
     (here, frames), (there, same) = heard
     assert (len(there), same) == (len(here), frames)
     assert np.abs(there - here).max() <= 32768 * ROUNDING

@@ -83,7 +83,9 @@ def test_idle_model_is_unloaded_and_loaded_by_the_next_call(factory: EngineFacto
     assert manager.unload_idle()
     assert (manager.asleep, len(factory.closed), factory.released, factory.loaded) == (True, 1, 1, [])
     assert not manager.unload_idle(), "there is nothing left to unload"
-    assert (manager.name, manager.slots, manager.status().speaking) == ("fake", 1, 0), "its properties stay available"
+    assert (manager.info.name, manager.info.slots, manager.status().speaking) == ("fake", 1, 0), (
+        "its properties stay available"
+    )
     manager.check_loaded()
     manager.forget(voice("Anna"))
     manager.prepare(voice("Anna"))

@@ -63,9 +63,8 @@ def engines(factory: EngineFactory) -> ModelManager:
 
 def test_manager_delegates_to_the_engine(engines: ModelManager) -> None:
     engine = create_engine("small")
-    for name in ("name", "device", "notice", "sample_rate", "frame_length", "frame_rate", "slots"):
-        assert getattr(engines, name) == getattr(engine, name)
-    assert engines.reencode(voice("Anna")).codec_fingerprint == "codec of small" == engines.codec_fingerprint
+    assert engines.info == engine.info
+    assert engines.reencode(voice("Anna")).codec_fingerprint == "codec of small" == engines.info.codec_fingerprint
     speech = engines.speak("Hello there.")
     chunks = list(speech)
     assert speech.seed == 7
@@ -75,10 +74,14 @@ def test_manager_delegates_to_the_engine(engines: ModelManager) -> None:
 
 def test_switch_loads_another_model(engines: ModelManager, factory: EngineFactory) -> None:
     seen: list[object] = []
-    factory.during = lambda: seen.append((engines.loading, engines.name, engines.status().speaking))
+    factory.during = lambda: seen.append((engines.loading, engines.info.name, engines.status().speaking))
     assert engines.models == NOTICES
     engines.switch("large")
-    assert (engines.name, engines.notice, engines.codec_fingerprint) == ("large", NOTICES["large"], "codec of large")
+    assert (engines.info.name, engines.info.notice, engines.info.codec_fingerprint) == (
+        "large",
+        NOTICES["large"],
+        "codec of large",
+    )
     assert seen == [(ModelLoading("large"), "small", 0)], "the old model is shown until the new one is loaded"
     assert engines.loading is None
     assert list(engines.speak("Hello."))
@@ -118,11 +121,11 @@ def test_switch_waits_for_takes_in_progress_and_rejects_new_ones(engines: ModelM
     with pytest.raises(EngineBusy, match="being loaded"):  # as soon as the other thread begins to switch
         [engines.speak("Me too.").close() for _ in iter(int, 1)]
     assert factory.loaded == []
-    assert engines.name == "small"
+    assert engines.info.name == "small"
     assert engines.loading == ModelLoading("large", waits=True)
     assert list(speech)[-1].segment == 4, "the first model speaks it to the end"
     switching.join()
-    assert engines.name == "large"
+    assert engines.info.name == "large"
 
 
 @pytest.mark.parametrize("leave", ["close", "drop", "end", "fail"])
@@ -139,7 +142,7 @@ def test_ended_take_does_not_delay_a_switch(engines: ModelManager, leave: str) -
     if leave == "drop":
         del speech
     engines.switch("large")
-    assert engines.name == "large"
+    assert engines.info.name == "large"
     assert engines.speed._timings == set()
 
 
@@ -166,7 +169,7 @@ def test_voice_deleted_while_a_switch_waits_is_forgotten(engines: ModelManager) 
     assert engine.forgotten == ["Anna"]
     speech.close()
     switching.join()
-    assert engines.name == "large"
+    assert engines.info.name == "large"
 
 
 def test_rejected_text_does_not_count_as_a_take(engines: ModelManager) -> None:
@@ -207,7 +210,7 @@ def test_failed_load_restores_the_previous_model(engines: ModelManager, factory:
     with pytest.raises(DoesNotFit):
         engines.switch("large")
     assert factory.loaded == ["large", "small"]
-    assert engines.name == "small"
+    assert engines.info.name == "small"
     assert list(engines.speak("Hello."))
 
 
@@ -237,7 +240,7 @@ def test_switch_can_be_repeated_after_both_loads_fail(engines: ModelManager, fac
     factory.broken = {"large", "small"}
     with pytest.raises(DoesNotFit):
         engines.switch("large")
-    assert engines.name == "small", "the page still shows a model"
+    assert engines.info.name == "small", "the page still shows a model"
     with pytest.raises(EngineClosed, match="No model"):
         engines.speak("Hello.")
     factory.broken = set()

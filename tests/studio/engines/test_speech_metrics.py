@@ -32,7 +32,7 @@ def test_speech_is_counted_once_at_its_end() -> None:
         chunks = list(speech)
         heard = counted(engines.metrics)
     assert heard == counted(engines.metrics)
-    seconds = sum(len(chunk.samples) for chunk in chunks) / engines.sample_rate
+    seconds = sum(len(chunk.samples) for chunk in chunks) / engines.info.sample_rate
     assert heard.pop("audio_seconds") == pytest.approx(seconds)
     frames = sum(chunk.frames for chunk in chunks)
     assert heard == {"speeches": 1, "characters": len(TEXT), "frames": frames, "first_audio_seconds_count": 1}

@@ -23,7 +23,7 @@ DIVIDED = "Hello there. Good morning."
 class FakeEngine:
     """An engine whose takes have four frames, two of them for `DIVIDED`."""
 
-    slots, sample_rate, frame_rate, codec_fingerprint = 2, 22050, 21.5, "codec"
+    info = SimpleNamespace(slots=2, sample_rate=22050, frame_rate=21.5, codec_fingerprint="codec")
 
     def __init__(self) -> None:
         self.seeds: list[int | None] = []

@@ -251,7 +251,7 @@ class HistoryHandlers:
     def _reuse_remark(self, record: TakeRecord, voice_exists: bool, texts: Texts) -> str:
         if not voice_exists:
             return texts("history.voice_gone", name=record.voice_name)
-        current = self._context.engine.name
+        current = self._context.engine.info.name
         if record.model and record.model != current:
             return texts("history.other_model", model=public_name(record.model), current=public_name(current))
         return texts("history.used_again")

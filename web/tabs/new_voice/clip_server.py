@@ -100,7 +100,7 @@ class ClipServer:
         made = engine.encode_voice(
             "clip", [(self._clip(value).audio(), "Any words.")]
         )  # codes do not depend on the transcript
-        return _sound(wav_bytes(engine.reconstruct(made.voice), engine.sample_rate))
+        return _sound(wav_bytes(engine.reconstruct(made.voice), engine.info.sample_rate))
 
     def write_words(self, value: Any, texts: Texts) -> Answer:
         """Return `words`: the transcript of the selected part."""

@@ -171,7 +171,7 @@ class NewVoiceHandlers:
         request: gr.Request,
     ) -> AsyncIterator[Updates]:
         """Run `save_steps` or `describe_steps` on the pool's threads."""
-        if self._context.engine.capabilities.designs_voices:
+        if self._context.engine.info.capabilities.designs_voices:
             saving = self.describe_steps(name, description, language, token, request)
         else:
             saving = self.save_steps(clips, name, speaker, agreed, language, changed, token, request)
@@ -208,7 +208,9 @@ class NewVoiceHandlers:
             record = self._saved_before(form.name, form.digest, form.owner)
             notes: Sequence[UserMessage] = ()
             if record is None:
-                reference = merge_references([(clip.audio(), clip.words) for clip in used], context.engine.sample_rate)
+                reference = merge_references(
+                    [(clip.audio(), clip.words) for clip in used], context.engine.info.sample_rate
+                )
                 yield steps_html("encoding", texts), *UNCHANGED
                 consent = _consent(form.who, texts)
                 made = context.engine.encode_voice(form.name, [reference], language=form.language, consent=consent)
@@ -294,7 +296,9 @@ class NewVoiceHandlers:
         owner = context.owner(token, request).key
         deletion_token = context.storage.deletion_token(owner=owner)
         chosen = chosen_clips(clips, context.folder)
-        errors = list(_clip_errors(chosen, clips, texts, needs_transcript=context.engine.capabilities.needs_transcript))
+        errors = list(
+            _clip_errors(chosen, clips, texts, needs_transcript=context.engine.info.capabilities.needs_transcript)
+        )
         digest = form_digest(form, chosen)
         if problem := self._name_problem(form.name, digest, owner, texts, form.changed):
             errors.append(FormError(problem, NAME_FIELD))

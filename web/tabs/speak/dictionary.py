@@ -101,4 +101,4 @@ class DictionaryHandlers:
             {"word": each.word, "spoken": each.spoken, "match_case": each.match_case, "language": each.language}
             for each in entries
         ]
-        return {"entries": views, "csv": to_csv(entries), "phones": self._context.engine.capabilities.phones}
+        return {"entries": views, "csv": to_csv(entries), "phones": self._context.engine.info.capabilities.phones}

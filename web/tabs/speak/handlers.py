@@ -269,7 +269,7 @@ class SpeakHandlers:
 
     def _store(self, pending: PendingTake, result: SpeechResult | None, reason: str) -> TakeRecord | None:
         """Store a take as `TakeStore.save` does. reason: of a take without a result."""
-        spoken = pending.take.finish(self._context.engine.name, result, reason)
+        spoken = pending.take.finish(self._context.engine.info.name, result, reason)
         if spoken.stop_reason == "cancelled" and pending.running.stopped:
             spoken = replace(spoken, stop_reason=pending.running.stopped)
         spoken = replace(spoken, id=pending.id)
@@ -279,7 +279,7 @@ class SpeakHandlers:
         expected = max(1.0, speaking_time(asked.text) / asked.speed)
         status = texts("speech.getting_ready")
         facts = {"text": asked.text, "voice": {"id": asked.voice_id}}
-        rate = self._context.engine.sample_rate
+        rate = self._context.engine.info.sample_rate
         start: Message = {"kind": "start", "take": take_id, "rate": rate, "expected": expected}
         return {**start, "status": status, "facts": facts}
 
@@ -308,7 +308,7 @@ class SpeakHandlers:
             "name": take_file_name(pending.take.voice, pending.take.request.text) + ".wav",
             "url": None,
             "tags": Provenance.from_take(
-                self._context.engine.name, pending.take.request.voice_id, pending.take.speech.seed
+                self._context.engine.info.name, pending.take.request.voice_id, pending.take.speech.seed
             ).tags(),
             "marked": self._context.watermark is not None,
         }
@@ -360,10 +360,10 @@ def parse_request(form: Sequence[Any], engine: ModelManager, texts: Texts) -> Ta
     """
     sent = parse_payload(SpeakForm, **dict(zip(("text", "voice", *NAMES), form, strict=True)))
     options = parse_options(sent.seed, sent.temperature, sent.top_p, sent.top_k, texts)
-    if sent.model == public_name(engine.name):
+    if sent.model == public_name(engine.info.name):
         options = replace(options, language=sent.language)
     else:
-        options = replace(engine.default_options, seed=options.seed)
+        options = replace(engine.info.default_options, seed=options.seed)
     text, voice_id = plain_text(check_text(sent.text, texts)), require_voice(sent.voice, texts)
     return TakeRequest(text, voice_id, options, sent.paragraph_pause, sent.speed)
 

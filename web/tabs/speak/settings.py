@@ -50,18 +50,18 @@ class SettingsHandlers:
 
     @property
     def _model(self) -> str:
-        return public_name(self._context.engine.name)
+        return public_name(self._context.engine.info.name)
 
     def _languages(self, chosen: str, texts: Texts) -> gr.Dropdown:
         """Return the language dropdown, hidden for models without a language option."""
-        tags = language_tags(self._context.engine.capabilities.languages)
+        tags = language_tags(self._context.engine.info.capabilities.languages)
         choices = [(texts("speech.any_language"), ""), *((own_name(tag), tag) for tag in tags)]
         return gr.Dropdown(choices=choices, value=chosen if chosen in tags else "", visible=bool(tags))
 
 
 def default_values(context: WebContext) -> list[Any]:
     """Return the loaded model's default seed, temperature, top-p and top-k, a paragraph pause of 0, and speed 1."""
-    defaults = context.engine.default_options
+    defaults = context.engine.info.default_options
     return ["", defaults.temperature, defaults.top_p, defaults.top_k, 0, 1]
 
 
@@ -106,7 +106,7 @@ def build_settings(context: WebContext) -> list[Any]:
                 label=label("speech.speed"), info=label("speech.speed_info"), min_width=140,
             ),
         ]  # fmt: skip
-    model = gr.Textbox(public_name(context.engine.name), visible=False, elem_id="rp-settings-model")
+    model = gr.Textbox(public_name(context.engine.info.name), visible=False, elem_id="rp-settings-model")
     parts += [language, model]
     reset = gr.Button(label("speech.reset"), size="sm", elem_id="rp-reset")
     listen(reset.click, handlers.defaults, None, parts)

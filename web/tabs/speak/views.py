@@ -64,7 +64,11 @@ def clip_link(voice: ListedVoice, owner: Owner, links: DownloadLinks) -> str:
 
 def writing_hints(engine: ModelManager, voice: ListedVoice | None) -> dict[str, Any]:
     """Return the data for the hints below the text (writing.js)."""
-    return {"tags": engine.style_tags, "english": engine.english_only, "demo": voice.demo if voice else ""}
+    return {
+        "tags": engine.info.style_tags,
+        "english": engine.info.capabilities.english_only,
+        "demo": voice.demo if voice else "",
+    }
 
 
 def take_view(take: TakeRecord, owner: Owner, links: DownloadLinks, heard: Hearing | None) -> dict[str, Any]:

@@ -68,6 +68,6 @@ class StatusHandlers:
         model = model_choices(engine).names.get(selected)
         if model is None:
             raise InvalidInput(texts("status.unknown"))
-        if model == engine.name and engine.loading is None:
+        if model == engine.info.name and engine.loading is None:
             raise InvalidInput(texts("status.already", model=selected))
         return model

@@ -27,9 +27,9 @@ def status_view(context: WebContext, session: str, texts: Texts) -> dict[str, An
     engine = context.engine
     status, place, loading = engine.status(), context.running.session_queue_position(session), engine.loading
     return {
-        "name": public_name(engine.name),
-        "notice": texts.write(engine.notice),
-        "device": engine.device,
+        "name": public_name(engine.info.name),
+        "notice": texts.write(engine.info.notice),
+        "device": engine.info.device,
         "precision": status.precision,
         "graphs": status.graphs,
         "slots": status.slots,
@@ -61,7 +61,7 @@ def model_choices(engine: ModelManager) -> ModelChoices:
     alike = Counter(public_name(model) for model in engine.models)
     shown = {model: public_name(model) if alike[public_name(model)] == 1 else model for model in engine.models}
     names = {name: model for model, name in shown.items()}
-    return ModelChoices(names, shown.get(engine.name, public_name(engine.name)))
+    return ModelChoices(names, shown.get(engine.info.name, public_name(engine.info.name)))
 
 
 def licence_html(licence: str) -> str:

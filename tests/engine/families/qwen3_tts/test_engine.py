@@ -74,19 +74,19 @@ def speak(
     speech = engine.speak(text, voice, SpeakOptions(0.9, 1.0, 50, seed=seed, language=language))
     audio = assemble(speech)
     assert speech.result is not None
-    assert len(audio) == speech.result.frames * engine.frame_length > 0
+    assert len(audio) == speech.result.frames * engine.info.frame_length > 0
     return audio
 
 
 def test_loaded_release_reports_its_properties(engine: Engine) -> None:
     status = engine.status()
-    assert (engine.sample_rate, engine.frame_length, engine.frame_rate) == (24_000, 1920, 12.5)
+    assert (engine.info.sample_rate, engine.info.frame_length, engine.info.frame_rate) == (24_000, 1920, 12.5)
     assert (status.precision, status.slots) == ("fp32", 2)
     assert status.graphs.startswith("frame")
-    assert engine.default_options == SpeakOptions(0.9, 1.0, 50)
-    assert engine.notice.key == "model.notice_qwen"
-    assert engine.capabilities.languages == ("english", "german", "chinese")
-    assert not engine.capabilities.needs_transcript
+    assert engine.info.default_options == SpeakOptions(0.9, 1.0, 50)
+    assert engine.info.notice.key == "model.notice_qwen"
+    assert engine.info.capabilities.languages == ("english", "german", "chinese")
+    assert not engine.info.capabilities.needs_transcript
 
 
 def test_batched_speech_equals_single_speech(engine: Engine, voice: Voice) -> None:
@@ -201,10 +201,10 @@ def test_saved_voice_keeps_codes_of_both_codecs(engine: Engine, shared_weights: 
         return engine.reencode(voice)
 
     for _ in range(2):
-        again = storage.voices.ready(record.id, engine.codec_fingerprint, reencode)
+        again = storage.voices.ready(record.id, engine.info.codec_fingerprint, reencode)
         assert again.references[0].codes.shape[0] == 4
-    assert made == [first.codec_fingerprint]  # once
-    kept = storage.voices.ready(record.id, first.codec_fingerprint, reencode)
+    assert made == [first.info.codec_fingerprint]  # once
+    kept = storage.voices.ready(record.id, first.info.codec_fingerprint, reencode)
     assert kept.references[0].codes.shape[0] == 10
     assert len(speak(engine, again))
     first.close()
@@ -213,7 +213,7 @@ def test_saved_voice_keeps_codes_of_both_codecs(engine: Engine, shared_weights: 
 
 def test_missing_transcript_or_clip_is_rejected_if_needed(engine: Engine, shared_weights: None) -> None:
     without_transcript = engine.encode_voice("Slt", [(CLIP, "")]).voice
-    without_clip = Voice("Slt", tuple(_without_clip(without_transcript)), engine.codec_fingerprint)
+    without_clip = Voice("Slt", tuple(_without_clip(without_transcript)), engine.info.codec_fingerprint)
     with pytest.raises(UnusableReference, match="no clip"):
         engine.speak(TEXT, without_clip)
     first = Engine.load(MINIATURE, "cpu", slots=1)
@@ -230,7 +230,7 @@ def _without_clip(voice: Voice) -> Iterator[Reference]:
 
 def test_custom_voice_model_has_speakers_and_does_not_clone(tmp_path: Path, voice: Voice) -> None:
     engine = Engine(str(tmp_path), as_kind(tmp_path, "custom_voice"), choose_device("cpu"), LoadOptions(slots=1))
-    assert engine.capabilities.speakers == ("vivian", "dylan", "ryan")
+    assert engine.info.capabilities.speakers == ("vivian", "dylan", "ryan")
     ryan = speak(engine, BuiltInVoice("Ryan"))
     assert not is_same_take(ryan, speak(engine, BuiltInVoice("vivian")))
     assert not is_same_take(ryan, speak(engine, BuiltInVoice("ryan", "You are calm.")))

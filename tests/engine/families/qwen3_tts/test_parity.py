@@ -133,7 +133,7 @@ def test_cloned_speech_matches_package(name: str) -> None:
     reference = Reference(transcript, golden()["clip_codes"].numpy(), flac.getvalue(), 24_000, len(clip) / 24_000)
     engine = Engine.load(QWEN, "cpu", slots=1)
     try:
-        voice = Voice("Slt", (reference,), engine.codec_fingerprint)
+        voice = Voice("Slt", (reference,), engine.info.codec_fingerprint)
         expected, heard = golden()[f"{name}.audio"], np.zeros(0, np.float32)
         for _ in range(2):  # the second time, the codec's state is cached
             options = SpeakOptions(0, 1.0, 50, language=case.get("language", ""))

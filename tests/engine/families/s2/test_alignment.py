@@ -105,7 +105,7 @@ def test_a_single_word_is_spoken_once(bundled_engine: Engine) -> None:
     assert speech.result is not None
     assert (speech.result.stop_reason, speech.result.segments[0].attempts) == ("end", 1)
     assert 0.4 < speech.result.seconds < 0.8
-    assert sum(len(chunk.samples) for chunk in chunks) == speech.result.frames * bundled_engine.frame_length
+    assert sum(len(chunk.samples) for chunk in chunks) == speech.result.frames * bundled_engine.info.frame_length
     (word,) = chunks[-1].words
     assert word.end <= speech.result.seconds
 
@@ -124,7 +124,7 @@ def test_word_times_agree_with_a_recogniser(bundled_engine: Engine) -> None:
 
     text = "The rain has stopped, so we can go out for a walk."
     take, spoken = spoken_words(bundled_engine, text, CLARA)
-    heard = heard_words(Aligner(), Lexicon.load(LEXICON), text, take, bundled_engine.sample_rate)
+    heard = heard_words(Aligner(), Lexicon.load(LEXICON), text, take, bundled_engine.info.sample_rate)
     assert [word.text for word in spoken] == text.split()
     assert len(heard) == len(spoken)
     errors = [abs(word.start - span[0]) for word, span in zip(spoken, heard, strict=True)]
@@ -190,7 +190,7 @@ def test_words_of_any_text_are_in_order(tokenizer: Tokenizer, pieces: list[str])
 
 
 def test_all_words_of_a_long_text_have_times(bundled_engine: Engine) -> None:
-    options = replace(bundled_engine.default_options, seed=3, word_times=True)
+    options = replace(bundled_engine.info.default_options, seed=3, word_times=True)
     chunks = list(bundled_engine.speak(TEXT, CLARA, options))
     words = [word for chunk in chunks for word in chunk.words]
     assert [word.text for word in words] == TEXT.split()
@@ -199,7 +199,7 @@ def test_all_words_of_a_long_text_have_times(bundled_engine: Engine) -> None:
     edges = [edge for word in words for edge in (word.start, word.end)]
     assert edges == sorted(edges)
     assert all(word.end - word.start > 0.04 for word in words)
-    last = max(chunk.start + len(chunk.samples) for chunk in chunks) / bundled_engine.sample_rate
+    last = max(chunk.start + len(chunk.samples) for chunk in chunks) / bundled_engine.info.sample_rate
     assert edges[-1] <= last
     plain = bundled_engine.speak("Go out.", CLARA, replace(options, word_times=False))
     with closing(plain):

@@ -300,7 +300,7 @@ def test_codec_preview_works_with_a_real_engine(store_clip: Any, context: WebCon
         samples, rate = samples_of(run(ask, store_clip(CLIP, "clip.flac"), None))
     finally:
         engine.close()
-    assert rate == engine.sample_rate
+    assert rate == engine.info.sample_rate
     assert len(samples) / rate == pytest.approx(3.1, abs=0.4)
 
 

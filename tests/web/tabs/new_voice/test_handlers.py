@@ -124,7 +124,7 @@ def test_voice_has_the_chosen_language(
 ) -> None:
     """The language is as chosen, by default English with a model for English only and otherwise unknown."""
     for english, chosen, language in ((True, "", "en"), (True, "de", "de"), (False, "de", "de"), (False, "", "")):
-        engine.english_only = english
+        engine.capabilities = replace(engine.capabilities, english_only=english)
         name = f"{english} {chosen}"
         save(events, store_clip(context, CLIP), name=name, language=chosen)
         assert library.find(name).language == language

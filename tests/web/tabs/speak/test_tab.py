@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -421,7 +422,8 @@ def fill_in_and_speak(page: Page, engine: FakeEngine, adam: VoiceRecord, ben: Vo
     page.get_by_role("button", name="Demo of this voice").click()
     expect(field).to_have_value(ben.demo)  # like one that the page suggests, it gives way to that of the next voice
 
-    engine.style_tags, engine.english_only = True, False  # as with another model
+    engine.style_tags = True  # as with another model
+    engine.capabilities = replace(engine.capabilities, english_only=False)
     pick(page, "Adam (sample)")
     expect(field).to_have_value(adam.demo)
     page.get_by_role("button", name="whisper").click()

@@ -107,7 +107,7 @@ def test_voice_card_is_shown_to_its_owner_only(
     card, hints = events.show_voice(hers, anna.token, None)  # type: ignore[arg-type]
     assert (card["id"], card["name"], card["language"]) == (hers, "Anna", "en")
     assert card["url"].startswith("/reprise/files/")
-    assert hints == {"tags": engine.style_tags, "english": engine.english_only, "demo": ""}
+    assert hints == {"tags": engine.style_tags, "english": engine.capabilities.english_only, "demo": ""}
     install_samples(library)
     adam = library.list(owner=anna.owner.key)[1]
     assert events.show_voice(adam.id, anna.token, None)[1]["demo"] == adam.demo != ""  # type: ignore[arg-type]

@@ -130,7 +130,7 @@ def test_loading_a_model_changes_the_page(two_models: WebContext) -> None:
     assert "large is being loaded" in busy
     assert "large is ready" in message
     assert "<strong>large</strong>" in heading
-    assert state["name"] == two_models.engine.name == "large"
+    assert state["name"] == two_models.engine.info.name == "large"
 
 
 def test_folders_of_models_are_not_shown_to_visitors(two_models: WebContext) -> None:
@@ -142,7 +142,7 @@ def test_folders_of_models_are_not_shown_to_visitors(two_models: WebContext) -> 
     (busy, *_), (message, heading, state) = list(events.load_model("large", request()))
     picked, _licence = events.list_models(request())
     assert picked.value == "large"
-    assert engine.name == "/srv/private/large"
+    assert engine.info.name == "/srv/private/large"
     assert "private" not in f"{busy} {message} {heading} {state} {picked.choices}"
     engine._switch.loading = ModelLoading("/srv/private/large")
     assert events.show_status(request())["loading"]["name"] == "large"
