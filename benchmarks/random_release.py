@@ -128,7 +128,7 @@ def natural_turns(model: str | Path) -> Iterator[None]:
             frame = np.concatenate(([end_index], frame[1:]))
         push(turn, frame, end_index)
 
-    with patch("engine.request.frame_budget", natural_budget), patch.object(Turn, "push", push_until_end):
+    with patch("engine.request.turns.frame_budget", natural_budget), patch.object(Turn, "push", push_until_end):
         yield
 
 

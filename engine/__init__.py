@@ -27,7 +27,7 @@ __version__ = "0.1.0"  # of Reprise
 if TYPE_CHECKING:
     from engine.engine import EncodedVoice, Engine, EngineInfo, EngineStatus, SpeakOptions
     from engine.outputs import AudioChunk, SpeechResult
-    from engine.request import Speech
+    from engine.request.speech import Speech
     from engine.voice import BuiltInVoice, Consent, Reference, Voice
 
 __all__ = [
@@ -60,7 +60,7 @@ __all__ = [
 _MODULES = {
     "engine.engine": ("EncodedVoice", "Engine", "EngineInfo", "EngineStatus", "SpeakOptions"),
     "engine.outputs": ("AudioChunk", "SpeechResult"),
-    "engine.request": ("Speech",),
+    "engine.request.speech": ("Speech",),
     "engine.voice": ("Consent", "BuiltInVoice", "Reference", "Voice"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

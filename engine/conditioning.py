@@ -19,7 +19,7 @@ from engine.errors import InvalidCodes, InvalidInput, InvalidOption, UnusableRef
 from engine.families.family import PromptReference, PromptVoice, Release
 from engine.languages import language_name
 from engine.messages import UserMessage
-from engine.request import SpeechPipeline
+from engine.request.pipeline import SpeechPipeline
 from engine.serving.clips.clip_encoder import ClipEncoder
 from engine.serving.clips.speaker_adaptations import SpeakerAdaptation, SpeakerAdaptations
 from engine.serving.clips.speaker_embeddings import SpeakerEmbeddings

@@ -23,7 +23,8 @@ from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions, as_integer
 from engine.outputs import SpokenSegment
 from engine.release.hub import LoadingProgress, find_release
-from engine.request import Request, Speech, SpeechPipeline
+from engine.request.pipeline import SpeechPipeline
+from engine.request.speech import Request, Speech
 from engine.serving.batch_decoder import ROWS_PER_SLOT
 from engine.serving.codec_worker import CodecWorker
 from engine.serving.device import (

@@ -1,6 +1,7 @@
 """What a request yields: chunks of audio, and the outcome of each segment and of the whole."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -49,6 +50,11 @@ class AudioChunk:
     text: str
     queued: float = 0.0
     words: tuple[WordTime, ...] = ()
+
+    def in_seconds(self, sample_rate: int) -> "Iterator[AudioChunk]":
+        """Split a pause into chunks of at most a second each."""
+        for at in range(0, len(self.samples), sample_rate):
+            yield replace(self, samples=self.samples[at : at + sample_rate], start=self.start + at)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ import web.serve
 from cli import keys, terminal
 from cli.context import CommandContext, model_notices
 from cli.speak import finish
-from engine import Engine, SpeakOptions, __version__, request
+from engine import Engine, SpeakOptions, __version__
 from engine.audio import wav_bytes
 from engine.audio.output.mastering import loudness_of
 from engine.audio.output.tags import read_tags
@@ -38,6 +38,7 @@ from engine.messages import UserMessage
 from engine.outputs import AudioChunk, SpeechResult
 from engine.release.hub import BUNDLED, LoadingProgress
 from engine.release.profile import Profile
+from engine.request import turns
 from engine.serving.pacing import CHUNK_FRAMES, Pacer
 from engine.text import frame_budget
 from engine.voice import Voice
@@ -96,8 +97,8 @@ def commands_made_once() -> Iterator[None]:
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """End each sentence after half a second."""
-    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(FRAMES, frame_budget(text, rate)))
-    monkeypatch.setattr(request, "ATTEMPTS", 1)
+    monkeypatch.setattr(turns, "frame_budget", lambda text, rate: min(FRAMES, frame_budget(text, rate)))
+    monkeypatch.setattr(turns, "ATTEMPTS", 1)
 
 
 def listed_names(result: Result, *, samples: bool = False) -> list[str]:
@@ -378,7 +379,7 @@ def test_unusable_clip_leaves_the_old_file(run: Run) -> None:
 
 
 def test_multilingual_model_needs_no_transcript(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, frame_budget(text, rate)))
+    monkeypatch.setattr(turns, "frame_budget", lambda text, rate: min(6, frame_budget(text, rate)))
     assert_rejected(run("voices", "add", "Anna", CLIP, "--consent"), "--transcript")
     added = run("voices", "add", "Anna", CLIP, "--consent", "--language", "de", "--model", str(QWEN), "--device", "cpu")
     assert added.exit_code == 0, added.stderr
@@ -472,7 +473,7 @@ def test_sample_voice_speaks(run: Run) -> None:
 def test_own_voices_of_a_model_are_listed_mapped_and_spoken(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(4, frame_budget(text, rate)))
+    monkeypatch.setattr(turns, "frame_budget", lambda text, rate: min(4, frame_budget(text, rate)))
     model = as_kind(tmp_path / "custom", "custom_voice")
     found = run("voices", "list", "--model", model).stdout.splitlines()
     assert found[:3] == ["Vivian\t\tmodel", "Dylan\t\tmodel", "Ryan\t\tmodel"]

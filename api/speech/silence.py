@@ -29,20 +29,16 @@ class Silence:
     def __init__(self, text: str, sample_rate: int, seed: int | None) -> None:
         """sample_rate: Hz. seed: the one in the response; nothing is drawn from it."""
         self.sample_rate, self.seed = sample_rate, seed or 0
-        self._text, self._at = text, 0
-        self._end = round(sample_rate * max(SHORTEST, pause_seconds(text)))
+        silence = np.zeros(round(sample_rate * max(SHORTEST, pause_seconds(text))), np.float32)
+        self._chunks = AudioChunk(silence, 0, 0, 0.0, 0, 1, text).in_seconds(sample_rate)
 
     def __next__(self) -> AudioChunk:
         """Return the next second."""
-        samples = min(self.sample_rate, self._end - self._at)
-        if samples <= 0:
-            raise StopIteration
-        self._at += samples
-        return AudioChunk(np.zeros(samples, np.float32), self._at - samples, 0, 0.0, 0, 1, self._text)
+        return next(self._chunks)
 
     def cancel(self) -> None:
         """End the silence."""
-        self._end = 0
+        self._chunks = iter(())
 
     def close(self) -> None:
         """Do nothing: it holds no slot."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engine.engine import EncodedVoice, Engine
 from engine.errors import EngineFailed, RepriseError
 from engine.load_options import QUEUE
-from engine.request import Speech
+from engine.request.speech import Speech
 from engine.serving.device import limit_gpu_memory
 from studio.cluster.autoscaling import BUSY, QUEUED_SECONDS
 from studio.cluster.messages import (

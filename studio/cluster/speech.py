@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class ClusterSpeech:
-    """The interface of `engine.request.Speech` over replicas.
+    """The interface of `engine.request.speech.Speech` over replicas.
 
     As there, the request does not refer to it, so that a speech without other references is freed, and then cancelled.
     """
@@ -142,11 +142,10 @@ class ClusterRequest:
 
     def _send_silence(self, seconds: float) -> None:
         """Send silence after the last segment, in chunks of at most a second."""
-        count, second, text = len(self._segments), self._info.sample_rate, self._segments[-1].text
-        begin, samples = self._arrived.end, round(seconds * second)
-        for done in range(0, samples, second):
-            silence = np.zeros(min(second, samples - done), np.float32)
-            self._chunk(AudioChunk(silence, begin + done, 0, 0.0, count - 1, count, text))
+        count, rate, text = len(self._segments), self._info.sample_rate, self._segments[-1].text
+        silence = np.zeros(round(seconds * rate), np.float32)
+        for chunk in AudioChunk(silence, self._arrived.end, 0, 0.0, count - 1, count, text).in_seconds(rate):
+            self._chunk(chunk)
 
     async def _speak(self) -> SpeechResult | Exception:
         """Speak to the end of the text, on another replica when one is lost. Returns the result or the error."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SpeechStream(Protocol):
-    """The interface of `engine.request.Speech`. Iterate it once to speak."""
+    """The interface of `engine.request.speech.Speech`. Iterate it once to speak."""
 
     @property
     def seed(self) -> int: ...

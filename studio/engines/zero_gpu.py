@@ -194,7 +194,7 @@ class ZeroGpuEngine:
 
 
 class ZeroGpuSpeech:
-    """The interface of `engine.request.Speech` over consecutive GPU calls."""
+    """The interface of `engine.request.speech.Speech` over consecutive GPU calls."""
 
     def __init__(self, speak: Callable[[Call], Iterator[Any]], call: Call, sample_rate: int) -> None:
         """sample_rate: Hz of the chunks."""

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from api.app import create_api
-from engine import Engine, request
+from engine import Engine
+from engine.request import turns
 from storage import Storage
 from storage.api_keys import NewKey
 from storage.voices.sample_voices import install_samples
@@ -104,8 +105,8 @@ def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def end_turns_after(frames: int, patch: pytest.MonkeyPatch) -> None:
     """End each sentence after so many frames, and do not try it again."""
-    patch.setattr(request, "frame_budget", lambda _text, _rate: frames)
-    patch.setattr(request, "ATTEMPTS", 1)
+    patch.setattr(turns, "frame_budget", lambda _text, _rate: frames)
+    patch.setattr(turns, "ATTEMPTS", 1)
 
 
 def metric(what: str, client: httpx.Client, front_end: str = "") -> float:

@@ -119,7 +119,7 @@ def test_turns_of_other_models_are_left_alone(engine: Engine, voice: Voice, shor
 
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.request.frame_budget", lambda *_: 12)
+    monkeypatch.setattr("engine.request.turns.frame_budget", lambda *_: 12)
 
 
 def test_a_complete_release_is_reused(release: Path) -> None:

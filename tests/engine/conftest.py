@@ -11,12 +11,12 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from engine import request
 from engine.codec.codec import CodecDecoder
 from engine.families.s2 import release
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from engine.models.native.run import use_native_sampling, use_native_steps
+from engine.request import turns
 from engine.serving import loading
 from engine.text import frame_budget
 from tests.paths import MINIATURE
@@ -74,7 +74,7 @@ def shared_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limit turns to 24 frames, several chunks, since random weights rarely sample the end token."""
-    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(24, frame_budget(text, rate)))
+    monkeypatch.setattr(turns, "frame_budget", lambda text, rate: min(24, frame_budget(text, rate)))
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine import request as speech_module
 from engine.engine import Engine, SpeakOptions
 from engine.models.kv_cache import KVView
 from engine.models.transformer import Transformer
+from engine.request import turns
 from engine.serving.runner.step_runners import GraphMode
 from engine.text import Segment
 from tests.engine.test_engine import CLIP, TRANSCRIPT
@@ -37,7 +37,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     if device == "cpu":
         monkeypatch.setattr(Transformer, "run_plain", run)
         monkeypatch.setattr(Transformer, "is_batch_invariant", False)
-    monkeypatch.setattr(speech_module, "frame_budget", lambda _text, _rate: FRAMES)
+    monkeypatch.setattr(turns, "frame_budget", lambda _text, _rate: FRAMES)
     graphs: GraphMode = "off" if device == "cpu" else "frame"
     with closing(
         Engine.load(MINIATURE, device, precision=precision or None, deterministic=True, graphs=graphs, slots=2)

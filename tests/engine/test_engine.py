@@ -17,7 +17,6 @@ import pytest
 import torch
 
 from engine import engine as engine_module
-from engine import request as speech_module
 from engine.engine import EncodedVoice, Engine, SpeakOptions
 from engine.errors import (
     DeviceUnavailable,
@@ -35,7 +34,8 @@ from engine.families.s2.release import S2Release
 from engine.models.prompt import Prompt
 from engine.outputs import AudioChunk
 from engine.release.profile import Profile
-from engine.request import Speech
+from engine.request import turns
+from engine.request.speech import Speech
 from engine.serving import engine_loop, loading
 from engine.serving.batch_decoder import BatchDecoder
 from engine.serving.codec_worker import CodecWorker
@@ -153,7 +153,7 @@ def test_chunks_start_small_and_have_few_sizes(engine: Engine) -> None:
     sizes = [chunk.frames for chunk in speech]
     ends = {i for i, chunk in enumerate(sizes) if chunk not in CHUNK_FRAMES}
     assert sizes[0] == CHUNK_FRAMES[0]
-    assert len(ends) <= speech_module.ATTEMPTS  # the remainder at the end of a turn
+    assert len(ends) <= turns.ATTEMPTS  # the remainder at the end of a turn
 
 
 def test_chunks_equal_one_decode_of_all_codes(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_chunks_equal_one_decode_of_all_codes(engine: Engine, monkeypatch: pytes
         submit(self, line, codes, deliver)  # type: ignore[arg-type]
 
     monkeypatch.setattr(CodecWorker, "submit", recording)
-    monkeypatch.setattr(speech_module, "ATTEMPTS", 1)
+    monkeypatch.setattr(turns, "ATTEMPTS", 1)
     audio, speech = speak_short(engine, None, 5, "One sentence. And another one behind it.")
     assert speech.result is not None
     decoder = load_codec_decoder(*codec_files(MINIATURE))
@@ -181,13 +181,13 @@ def test_segment_without_end_is_retried_once_and_reported(engine: Engine, monkey
     result = speech.result
     assert result is not None
     assert result.stop_reason == "length"
-    assert result.segments[0].attempts == speech_module.ATTEMPTS
+    assert result.segments[0].attempts == turns.ATTEMPTS
     # A fast attempt may end before any of its audio was passed on; otherwise that is replaced, once.
     assert sum(chunk.start == 0 for chunk in chunks) in (1, 2)
     assert len(take(chunks)) == result.frames * engine.info.frame_length
 
 
-@pytest.mark.parametrize("short_attempts", [1, speech_module.ATTEMPTS])
+@pytest.mark.parametrize("short_attempts", [1, turns.ATTEMPTS])
 def test_segment_too_short_for_its_words_is_retried_and_reported(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, short_attempts: int
 ) -> None:
@@ -202,7 +202,7 @@ def test_segment_too_short_for_its_words_is_retried_and_reported(
     chunks = list(speech := engine.speak("Nine words that no reader can say so soon.", None, SpeakOptions(seed=3)))
     result = speech.result
     assert result is not None
-    expected_reason = "short" if short_attempts == speech_module.ATTEMPTS else "end"
+    expected_reason = "short" if short_attempts == turns.ATTEMPTS else "end"
     assert (result.stop_reason, result.segments[0].stop_reason) == (expected_reason, expected_reason)
     assert result.segments[0].attempts == 2
     # A fast attempt may end before any of its audio was passed on; otherwise that is replaced, once.
@@ -244,8 +244,8 @@ def test_better_one_of_two_bad_attempts_is_kept(
 
     monkeypatch.setattr(Turn, "push", ending)
     monkeypatch.setattr("engine.serving.turn.is_looping", lambda codes: len(codes) == LOOPED)
-    monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 10)
-    monkeypatch.setattr(speech_module, "speaking_time", lambda _text: 12 / engine.info.frame_rate)
+    monkeypatch.setattr(turns, "frame_minimum", lambda *_: 10)
+    monkeypatch.setattr(turns, "speaking_time", lambda _text: 12 / engine.info.frame_rate)
     segments = [Segment("One.", silence_after=0.1), Segment("Two.")]
     chunks = list(speech := engine.speak(segments, None, SpeakOptions(seed=3)))
     result = speech.result
@@ -265,7 +265,7 @@ def test_better_one_of_two_bad_attempts_is_kept(
     assert_same_audio(heard, engine._pipeline.codec_worker.decode(codes))
 
 
-@pytest.mark.parametrize("lacking", [0, 1, speech_module.ATTEMPTS])
+@pytest.mark.parametrize("lacking", [0, 1, turns.ATTEMPTS])
 def test_segment_without_its_last_word_is_retried_and_reported(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, lacking: int
 ) -> None:
@@ -286,13 +286,13 @@ def test_segment_without_its_last_word_is_retried_and_reported(
     monkeypatch.setattr("engine.serving.turn.is_looping", lambda _codes: False)
     chunks = list(speech := engine.speak("Two words.", None, SpeakOptions(seed=3)))
     assert speech.result is not None
-    expected_reason = "short" if lacking == speech_module.ATTEMPTS else "end"
+    expected_reason = "short" if lacking == turns.ATTEMPTS else "end"
     assert speech.result.stop_reason == expected_reason
-    assert speech.result.segments[0].attempts == Aligner.asked == min(lacking + 1, speech_module.ATTEMPTS)
+    assert speech.result.segments[0].attempts == Aligner.asked == min(lacking + 1, turns.ATTEMPTS)
     assert len(take(chunks)) == speech.result.frames * engine.info.frame_length
 
 
-@pytest.mark.parametrize(("phones", "held"), [(speech_module.HELD_PHONES, True), (None, False)])
+@pytest.mark.parametrize(("phones", "held"), [(turns.HELD_PHONES, True), (None, False)])
 def test_repeated_text_is_cut_off(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, phones: int | None, held: bool
 ) -> None:
@@ -341,15 +341,15 @@ def test_segment_that_does_not_end_is_cut_before_it_repeats_its_text(
             return Alignment([AlignedWord(text, 0, 0, frames)], frames)
 
     monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, aligner=Aligner()))
-    monkeypatch.setattr(type(engine._pipeline.prompts), "count_phones", lambda *_: speech_module.HELD_PHONES)
-    monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 5)
-    monkeypatch.setattr(speech_module, "frame_budget", lambda *_: 12)
+    monkeypatch.setattr(type(engine._pipeline.prompts), "count_phones", lambda *_: turns.HELD_PHONES)
+    monkeypatch.setattr(turns, "frame_minimum", lambda *_: 5)
+    monkeypatch.setattr(turns, "frame_budget", lambda *_: 12)
     monkeypatch.setattr(Turn, "push", lambda self, frame, end_index, push=Turn.push: push(
         self, np.full_like(frame, 1), end_index))  # fmt: skip
     chunks = list(speech := engine.speak("Me.", None, SpeakOptions(seed=3)))
     assert speech.result is not None
     (segment,) = speech.result.segments
-    expected = ("end", 5, 1) if ended else ("length", 12, speech_module.ATTEMPTS)
+    expected = ("end", 5, 1) if ended else ("length", 12, turns.ATTEMPTS)
     assert (segment.stop_reason, segment.frames, segment.attempts) == expected
     assert len(take(chunks)) == segment.frames * engine.info.frame_length
 
@@ -359,20 +359,20 @@ def test_repetition_that_was_delivered_is_spoken_again(engine: Engine, monkeypat
         def align(self, _prompt: Prompt, text: str, codes: torch.Tensor) -> Alignment:
             return Alignment([AlignedWord(text, 0, 0, 5)], 5)
 
-    def end(self: speech_module.Request, turn: Turn, usual: Any = speech_module.Request._end_turn) -> None:
+    def end(self: turns.Turns, turn: Turn, usual: Any = turns.Turns.end) -> None:
         turn.delivered = 6
         usual(self, turn)
 
     monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, aligner=Aligner()))
-    monkeypatch.setattr(speech_module.Request, "_end_turn", end)
-    monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 0)
-    monkeypatch.setattr(speech_module, "frame_budget", lambda *_: 12)
+    monkeypatch.setattr(turns.Turns, "end", end)
+    monkeypatch.setattr(turns, "frame_minimum", lambda *_: 0)
+    monkeypatch.setattr(turns, "frame_budget", lambda *_: 12)
     monkeypatch.setattr(Turn, "push", lambda self, frame, end_index, push=Turn.push: push(
         self, np.full_like(frame, 1), end_index))  # fmt: skip
     for _ in (speech := engine.speak("One word.", None, SpeakOptions(seed=3))):
         pass
     assert speech.result is not None
-    assert (speech.result.stop_reason, speech.result.segments[0].attempts) == ("length", speech_module.ATTEMPTS)
+    assert (speech.result.stop_reason, speech.result.segments[0].attempts) == ("length", turns.ATTEMPTS)
 
 
 def test_word_that_a_cut_leaves_out_is_missing_although_more_audio_is_delivered(
@@ -414,7 +414,7 @@ def test_segment_without_audio_keeps_its_place(engine: Engine, monkeypatch: pyte
         assert ended.wait(WAIT)
         return decode(self, *arguments)
 
-    monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 0)
+    monkeypatch.setattr(turns, "frame_minimum", lambda *_: 0)
     monkeypatch.setattr(Turn, "push", push_with_early_end)
     monkeypatch.setattr(EventStream, "put", put_noting_the_end)
     monkeypatch.setattr(BatchDecoder, "decode", decode_late)
@@ -440,7 +440,7 @@ def test_audio_is_taken_back_if_the_second_attempt_has_none(engine: Engine, monk
         if isinstance(event, AudioDecoded):
             heard.set()
 
-    monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 0)
+    monkeypatch.setattr(turns, "frame_minimum", lambda *_: 0)
     monkeypatch.setattr(Turn, "push", push_to_the_budget)
     monkeypatch.setattr(EventStream, "put", put_noting_audio)
     chunks = list(speech := engine.speak([Segment("One.")], None, SpeakOptions(seed=1)))
@@ -493,7 +493,7 @@ def test_long_text_drops_old_turns_from_the_context(engine: Engine, monkeypatch:
     monkeypatch.setattr(engine, "_profile", Profile(max_segment_bytes=60))
     monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, context_positions=200))
     monkeypatch.setattr(Turn, "push", push_with_early_end)
-    monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 0)
+    monkeypatch.setattr(turns, "frame_minimum", lambda *_: 0)
     monkeypatch.setattr(S2Conversation, "begin_turn", recording_begin_turn)
     words = " ".join(f"This is the long sentence that has number {i}." for i in range(12))
     speech = engine.speak(words, None, SpeakOptions(seed=1))
@@ -803,7 +803,7 @@ def test_release_profile_sets_default_temperature(tmp_path: Path) -> None:
     (folder / "reprise.json").write_text('{"temperature": 0.3}')
     with closing(Engine.load(folder, "cpu", graphs="off")) as loaded:
         usual, other = (loaded.speak("Hello.", None, options) for options in (None, SpeakOptions(0.9)))
-        asked = [speech._request._options.temperature for speech in (usual, other)]
+        asked = [speech._request._turns._options.temperature for speech in (usual, other)]
         usual.close()
         other.close()
     assert asked == [0.3, 0.9]

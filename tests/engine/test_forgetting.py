@@ -123,8 +123,8 @@ def test_running_speech_of_a_forgotten_voice_finishes_uncached(
     engine: Engine, voices: tuple[Voice, Voice], monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setattr(engine, "_profile", Profile(max_segment_bytes=24))
-    monkeypatch.setattr("engine.request.frame_budget", lambda *_: 12)  # random weights never sample the end token
-    monkeypatch.setattr("engine.request.ATTEMPTS", 1)
+    monkeypatch.setattr("engine.request.turns.frame_budget", lambda *_: 12)  # random weights never sample the end token
+    monkeypatch.setattr("engine.request.turns.ATTEMPTS", 1)
     whole = joined(engine.speak(text, voices[0], SpeakOptions(seed=1)))
     speech = engine.speak(text, voices[0], SpeakOptions(seed=1))
     first = next(speech)
@@ -141,7 +141,7 @@ def test_voice_is_not_forgotten_again_with_every_frame_of_others(
     engine: Engine, voices: tuple[Voice, Voice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is forgotten at once, and once more when the open request has left: many voices would delay its frames."""
-    monkeypatch.setattr("engine.request.frame_budget", lambda *_: 40)
+    monkeypatch.setattr("engine.request.turns.frame_budget", lambda *_: 40)
     runner, loop, forgotten = engine._runner, engine._pipeline.loop, list[Prompt]()
     forget = runner.forget
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from engine import request as speech_module
 from engine.codec.postfilter import Postfilter, PostfilterStream
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineClosed, EngineFailed, UnusableReference
 from engine.families.s2.codec import codec_files, load_codec_decoder
+from engine.request import turns
 from engine.serving.codec_worker import CodecWorker
 from engine.voice import Voice
 from tests.paths import BUNDLED, CLIP, MINIATURE, SPEECH
@@ -56,7 +56,7 @@ def test_concurrent_reconstruction_does_not_change_speech(
     engine: Engine, short_voice: Voice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     voice = short_voice
-    monkeypatch.setattr(speech_module, "ATTEMPTS", 1)
+    monkeypatch.setattr(turns, "ATTEMPTS", 1)
     alone = np.concatenate([chunk.samples for chunk in engine.speak("Hello.", voice, SpeakOptions(seed=4))])
     quiet = engine.reconstruct(voice)
     heard: list[np.ndarray] = []

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from engine import request
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, InvalidText
 from engine.outputs import AudioChunk
-from engine.request import READER_TIMEOUT
+from engine.request import turns
+from engine.request.turns import READER_TIMEOUT
 from engine.serving import turn as turn_module
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.scheduler import Scheduler, Ticket
@@ -95,7 +95,7 @@ def test_unread_speech_leaves_its_place_to_another(clock: Clock) -> None:
 
 @pytest.mark.usefixtures("shared_weights")
 def test_unread_speech_leaves_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "READER_TIMEOUT", 0.0)
+    monkeypatch.setattr(turns, "READER_TIMEOUT", 0.0)
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
     try:
         unread = engine.speak("A sentence that is long enough for several pieces of sound.")
@@ -116,7 +116,7 @@ def test_speech_reports_its_place_in_the_queue() -> None:
     assert [each.queue_position for each in speeches] == [None] * 3, "no turn has been requested yet"
     engine.close()  # the engine loop has ended
     for each in speeches[1:]:
-        engine._pipeline.loop.scheduler.enqueue(each._request._ticket)
+        engine._pipeline.loop.scheduler.enqueue(each._request._turns.ticket)
     assert [each.queue_position for each in speeches] == [None, 0, 1]
     speeches[1].cancel()
     assert [each.queue_position for each in speeches[1:]] == [None, 0]

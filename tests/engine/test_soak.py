@@ -21,7 +21,7 @@ from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, InvalidCodes, InvalidText
 from engine.outputs import AudioChunk, SegmentResult
 from engine.release.profile import Profile
-from engine.request import Speech
+from engine.request.speech import Speech
 from engine.serving.codec_worker import CodecStream
 from engine.serving.turn import Turn
 from engine.voice import Voice
@@ -217,7 +217,7 @@ def speak_alone(engine: Engine, text: str, voice: Voice | None, seed: int) -> Li
 @pytest.fixture
 def run_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[SoakRun]:
     monkeypatch.setattr(Turn, "push", push_with_early_end)
-    monkeypatch.setattr("engine.request.frame_minimum", lambda *_: 0)
+    monkeypatch.setattr("engine.request.turns.frame_minimum", lambda *_: 0)
     engine = Engine.load(MINIATURE, "cpu", slots=SLOTS, queue=QUEUE)
     monkeypatch.setattr(engine, "_profile", Profile(max_segment_bytes=40))
     voice = engine.encode_voice("Slt", [(CLIP, TRANSCRIPT)]).voice

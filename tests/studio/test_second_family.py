@@ -6,10 +6,11 @@ from threading import Event
 
 import pytest
 
-from engine import Engine, request
+from engine import Engine
 from engine.errors import InvalidInput, InvalidOption
 from engine.load_options import LoadOptions
 from engine.messages import UserMessage
+from engine.request import turns
 from engine.serving.device import choose_device
 from engine.text import frame_budget
 from storage import Storage
@@ -30,7 +31,7 @@ TEXT = "The fox says yes."
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppContext]:
-    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, frame_budget(text, rate)))
+    monkeypatch.setattr(turns, "frame_budget", lambda text, rate: min(6, frame_budget(text, rate)))
     others = {kind: as_kind(tmp_path / kind, kind) for kind in ("custom_voice", "voice_design")}
     folders = {"s2": MINIATURE, "base": QWEN, **others}
 

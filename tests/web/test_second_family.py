@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from engine import Engine, request
+from engine import Engine
 from engine.audio import AudioFormat
 from engine.load_options import LoadOptions
 from engine.messages import UserMessage
+from engine.request import turns
 from engine.serving.device import choose_device
 from engine.text import frame_budget
 from storage import Storage
@@ -37,7 +38,7 @@ class ClipTakeBuffer(TakeBuffer):
 @pytest.fixture
 def choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelCatalog:
     """Miniature models of the family, with short turns."""
-    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, frame_budget(text, rate)))
+    monkeypatch.setattr(turns, "frame_budget", lambda text, rate: min(6, frame_budget(text, rate)))
     folders = {kind: QWEN if kind == "base" else as_kind(tmp_path / kind, kind) for kind in KINDS}
 
     def load(model: str, _report: object) -> Engine:

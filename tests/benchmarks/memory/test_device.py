@@ -23,8 +23,8 @@ DEVICES = [("cpu", "fp32"), pytest.param("cuda:0", "bf16", marks=pytest.mark.gpu
 def brief(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     some = EvaluationSet.load()
     monkeypatch.setattr(EvaluationSet, "load", lambda: replace(some, speakers=some.speakers[:2]))
-    monkeypatch.setattr("engine.request.frame_budget", lambda *_: 6)
-    monkeypatch.setattr("engine.request.ATTEMPTS", 1)
+    monkeypatch.setattr("engine.request.turns.frame_budget", lambda *_: 6)
+    monkeypatch.setattr("engine.request.turns.ATTEMPTS", 1)
     monkeypatch.setattr("engine.engine.CPU_SLOTS", 1)
     monkeypatch.setattr(device, "CLIP_SECONDS", 4.0)
     threads = torch.get_num_threads()

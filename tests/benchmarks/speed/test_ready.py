@@ -23,7 +23,7 @@ DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_start_is_ready_when_all_graphs_are_captured(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.request.frame_budget", lambda *_: 6)
+    monkeypatch.setattr("engine.request.turns.frame_budget", lambda *_: 6)
     found = ready.start(str(MINIATURE), device, None, False, since=0.0)
     assert found["graphs"] == "frame"
     assert found["threads"] == torch.get_num_threads()

@@ -23,7 +23,7 @@ def test_each_clip_is_encoded_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
     monkeypatch.setattr(ClipEncoder, "_codes", counted)
     monkeypatch.setattr(_report, "RESULTS", tmp_path)
-    monkeypatch.setattr("engine.request.frame_budget", lambda *_: 6)
+    monkeypatch.setattr("engine.request.turns.frame_budget", lambda *_: 6)
     monkeypatch.setattr(speaking, "TEXTS", {"a word": "Yes."})
     monkeypatch.setattr("sys.argv", ["speaking", "--model", str(MINIATURE), "--device", "cpu", "--runs", "2"])
     speaking.main()

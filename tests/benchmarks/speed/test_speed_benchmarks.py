@@ -34,8 +34,8 @@ SENTENCES = ["Hi.", "Oh.", "No.", "Yes."]
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Limit turns to a few frames, and save results to a temporary folder."""
-    monkeypatch.setattr("engine.request.frame_budget", lambda *_: 12)
-    monkeypatch.setattr("engine.request.ATTEMPTS", 1)  # a fast turn of random weights would be spoken again
+    monkeypatch.setattr("engine.request.turns.frame_budget", lambda *_: 12)
+    monkeypatch.setattr("engine.request.turns.ATTEMPTS", 1)  # a fast turn of random weights would be spoken again
     monkeypatch.setattr(_report, "RESULTS", tmp_path)
     threads = torch.get_num_threads()
     yield

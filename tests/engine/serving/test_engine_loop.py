@@ -22,7 +22,8 @@ from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.messages import english
 from engine.models.prompt import Prompt
 from engine.outputs import AudioChunk
-from engine.request import Speech, noise_key
+from engine.request.speech import Speech
+from engine.request.turns import noise_key
 from engine.serving.codec_worker import CodecWorker
 from engine.serving.engine_loop import _PREPARED
 from engine.serving.runner.model_runner import ModelRunner, PendingFrames
@@ -219,7 +220,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
         push(self, np.full_like(frame, end_index) if self.frames >= chosen.length(self) else frame, end_index)
 
     monkeypatch.setattr(Turn, "push", ending)
-    monkeypatch.setattr("engine.request.frame_minimum", lambda *_: 0)
+    monkeypatch.setattr("engine.request.turns.frame_minimum", lambda *_: 0)
     return chosen
 
 
@@ -423,7 +424,7 @@ def test_speech_may_be_finalized_at_any_line_of_engine_threads() -> None:
         threading.settrace(None)
     gone = engine.speak("Hi.", None, SpeakOptions(seed=1))
     next(gone)
-    stream = gone._request._turns[0].stream
+    stream = gone._request._turns.open[0].stream
     leave = gone._request.leave
     finalizers += [leave, lambda: engine._pipeline.codec_worker.drop(stream)]
     passed.clear()

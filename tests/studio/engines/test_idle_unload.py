@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import Engine, SpeakOptions, request
+from engine import Engine, SpeakOptions
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed
 from engine.messages import UserMessage
+from engine.request import turns
 from engine.voice import BuiltInVoice
 from studio.engines.forgotten_voices import KEPT, READ_WITHIN
 from studio.engines.idle_unloader import IdleUnload
@@ -207,7 +208,7 @@ def test_voice_deleted_while_the_model_is_loaded_for_its_speech_is_forgotten(fac
 
 
 def test_output_is_the_same_after_reload(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "frame_budget", lambda *_: 12)  # random weights rarely end by themselves
+    monkeypatch.setattr(turns, "frame_budget", lambda *_: 12)  # random weights rarely end by themselves
     clock = Clock()
 
     def load(*_: object) -> Engine:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from engine.request import READER_TIMEOUT
+from engine.request.turns import READER_TIMEOUT
 from web.gradio_internals import drop_unread_messages, unread_messages
 from web.limits.budgets import TAKES
 from web.ui.events import with_nonce

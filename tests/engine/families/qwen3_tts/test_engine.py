@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine import BuiltInVoice, Engine, SpeakOptions, Speech, Voice, request
+from engine import BuiltInVoice, Engine, SpeakOptions, Speech, Voice
 from engine.errors import (
     InvalidConfig,
     InvalidInput,
@@ -20,6 +20,7 @@ from engine.errors import (
 from engine.families.qwen3_tts.prompt import _CODEC_CONTEXT
 from engine.families.qwen3_tts.release import Qwen3TTSRelease, TalkerModel, text_on_host
 from engine.load_options import LoadOptions
+from engine.request import turns
 from engine.serving.device import choose_device
 from engine.serving.memory import held_bytes
 from engine.text import frame_budget
@@ -37,7 +38,7 @@ TEXT = "The quick brown fox says yes."
 def short_turns() -> Iterator[None]:
     """Limit turns to 14 frames, since random weights rarely sample the end token."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(request, "frame_budget", lambda text, rate: min(14, frame_budget(text, rate)))
+        patch.setattr(turns, "frame_budget", lambda text, rate: min(14, frame_budget(text, rate)))
         yield
 
 

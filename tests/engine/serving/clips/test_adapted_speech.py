@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine import Engine, SpeakOptions, Voice
 from engine.codec.postfilter import Postfilter, PostfilterStream, SpeakerAdaptation
-from engine.request import Speech
+from engine.request.speech import Speech
 from engine.serving import codec_worker
 from tests.paths import ROOT
 from tests.support.waiting import until
