@@ -195,13 +195,4 @@ class ClusterRequest:
 
     def result(self, stop_reason: StopReason) -> SpeechResult:
         """Return the result of the speech if it ends now."""
-        frames = self._arrived.frames.total()
-        return SpeechResult(
-            stop_reason,
-            frames,
-            frames / self._info.frame_rate,
-            self._arrived.elapsed,
-            self._arrived.first_audio,
-            self.seed,
-            tuple(segment.result for segment in self._spoken),
-        )
+        return self._arrived.result(stop_reason, self.seed, self._info.sample_rate, self._spoken)

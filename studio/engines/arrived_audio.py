@@ -6,8 +6,12 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from engine.outputs import SpeechResult
+
 if TYPE_CHECKING:
-    from engine.outputs import AudioChunk
+    from collections.abc import Iterable
+
+    from engine.outputs import AudioChunk, SpokenSegment, StopReason
 
 SECONDS_PER_CHARACTER = 0.07  # of audio, to estimate that of a text
 
@@ -50,3 +54,17 @@ class ArrivedAudio:
         self.end = span[1]
         self.frames[chunk.segment] += chunk.frames
         return True
+
+    def result(
+        self, stop_reason: StopReason, seed: int, sample_rate: int, spoken: Iterable[SpokenSegment]
+    ) -> SpeechResult:
+        """Return the result of the speech if it ends now. sample_rate: Hz. spoken: its segments."""
+        return SpeechResult(
+            stop_reason,
+            self.frames.total(),
+            self.end / sample_rate,
+            self.elapsed,
+            self.first_audio,
+            seed,
+            tuple(segment.result for segment in spoken),
+        )

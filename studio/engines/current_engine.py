@@ -74,9 +74,7 @@ class CurrentEngine:
         """Return the engine to a new user, who has to `leave`; None if it is asleep. Raises as `check_open` does."""
         with self.changed:
             self.check_open()
-            if self.engine is not None:
-                self.users += 1
-            return self.engine
+            return self.enter_unrefused()
 
     def enter_unrefused(self) -> SpeechEngine | None:
         """Return the engine to a user whom it never refuses, who has to `leave`; None if there is none."""

@@ -253,15 +253,7 @@ class ZeroGpuSpeech:
         if items is not None and hasattr(items, "close"):
             items.close()
         if self.result is None:
-            self.result = SpeechResult(
-                "cancelled",
-                self._arrived.frames.total(),
-                self._arrived.end / self._sample_rate,
-                self._arrived.elapsed,
-                self._arrived.first_audio,
-                self.seed,
-                tuple(segment.result for segment in self._spoken),
-            )
+            self.result = self._arrived.result("cancelled", self.seed, self._sample_rate, self._spoken)
 
 
 def _translated(work: Callable[[], Result]) -> Result:

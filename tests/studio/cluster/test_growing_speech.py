@@ -59,10 +59,15 @@ def speak(*segments: Segment, voices: tuple[Any, ...] = (), final_pause: float =
 
 def speak_text(text: GrowingText, voices: tuple[Any, ...] = ()) -> list[Any]:
     """Return the items of the speech."""
+    request = spoken_request(text, voices)
+    return [request.items.get() for _ in range(request.items.qsize())]
+
+
+def spoken_request(text: GrowingText, voices: tuple[Any, ...] = ()) -> ClusterRequest:
     info: Any = SimpleNamespace(frame_rate=10.0, sample_rate=RATE)
     request = ClusterRequest(replica, info, SpeakRequest("", voices, SpeakOptions(seed=1), ""), text)
     run(request.run)
-    return [request.items.get() for _ in range(request.items.qsize())]
+    return request
 
 
 class UnspeakableText(Parts):
@@ -92,6 +97,12 @@ def test_pause_at_the_end_of_the_text_is_sent_after_the_last_part_and_its_pause(
     assert sent == [(0, 10, 0, 1000), (1, 10, 1000, 1000), (1, 0, 2000, 500), (1, 0, 2500, 1000), (1, 0, 3500, 250)]
     assert not any(chunk.samples.any() for chunk in chunks[2:])
     assert (result.frames, result.seconds) == (20, 3.75)
+
+
+def test_result_of_a_cancelled_speech_counts_its_pauses() -> None:
+    request = spoken_request(Parts(Segment("One.", silence_after=0.5), Segment("Two."), final_pause=0.25))
+    result = request.result("cancelled")
+    assert (result.stop_reason, result.frames, result.seconds) == ("cancelled", 20, 2.75)
 
 
 @pytest.mark.parametrize("references", [(1,), (2,), (1, 1), ()])
