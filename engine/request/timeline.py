@@ -46,7 +46,7 @@ class Timeline:
             self.first_audio = elapsed, self._timings(turn, elapsed)
         start = (turn.start + turn.delivered) * self._frame_length + self._given
         turn.delivered += audio.frames
-        return self._chunk(turn.segment, start, audio.samples, elapsed, audio.frames, words)
+        return replace(self._chunk(turn.segment, start, audio.samples, elapsed), frames=audio.frames, words=words)
 
     def pause_before(self, segment: int, at: int) -> Iterator[AudioChunk]:
         """Yield the pause before a segment whose audio is about to be yielded, the first time. at: as in `pause`."""
@@ -85,25 +85,17 @@ class Timeline:
         )
         return earlier + round(self._segments[segment].silence_before * self._rate)
 
-    def _chunk(
-        self,
-        segment: int,
-        start: int,
-        samples: Samples,
-        elapsed: float,
-        frames: int = 0,
-        words: tuple[WordTime, ...] = (),
-    ) -> AudioChunk:
+    def _chunk(self, segment: int, start: int, samples: Samples, elapsed: float) -> AudioChunk:
+        """Return a chunk without frames."""
         return AudioChunk(
             samples=samples,
             start=start,
-            frames=frames,
+            frames=0,
             elapsed=elapsed,
             segment=segment,
             segments=len(self._segments),
             text=self._segments[segment].text,
             queued=self.first_audio[1].queue if self.first_audio else 0.0,
-            words=words,
         )
 
     def _timings(self, turn: Turn, elapsed: float) -> FirstAudioTimings:
