@@ -26,7 +26,7 @@ class Timeline:
         """
         self.first_audio: tuple[float, FirstAudioTimings] | None = None
         self._segments, self._rate, self._frame_length = segments, sample_rate, frame_length
-        self._begun = set(range(spoken))  # segments whose pause before is given
+        self._begun: set[int] = set()  # segments whose pause before is given, of those not spoken already
         self._given = self._pauses_before(spoken - 1) if spoken else 0  # samples of pauses so far
         self._requested_at = time.perf_counter()
 

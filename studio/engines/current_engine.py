@@ -110,7 +110,6 @@ class CurrentEngine:
         """Return the engine, which the caller closes, and keep only its properties. asleep: as the attribute."""
         with self.changed:
             self.asleep = self.asleep or asleep
-            self._last = self.info
             engine, self.engine = self.engine, None
             return engine
 

@@ -16,7 +16,7 @@ from engine.serving import turn as turn_module
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.scheduler import Scheduler, Ticket
 from engine.serving.turn import AudioDecoded, EventStream, Turn, TurnEnded
-from engine.text import GrowingText
+from engine.text import GrowingText, Segment
 from storage.voices.sample_voices import read_sample_voices
 from tests.paths import MINIATURE
 from tests.support.clock import Clock
@@ -290,3 +290,13 @@ def test_pauses_are_silence_of_exact_length(bundled_engine: Engine) -> None:
     assert speech.result is not None
     assert end == speech.result.frames * bundled_engine.info.frame_length + sum(length for length, _ in pauses)
     assert speech.result.seconds == pytest.approx(end / rate)
+
+
+def test_cancelled_speech_counts_the_segments_before(bundled_engine: Engine) -> None:
+    speech = bundled_engine.speak([Segment("Hello there."), Segment("It rains.")], None, SpeakOptions(seed=1))
+    last = next(chunk for chunk in speech if chunk.segment == 1 and chunk.frames)
+    speech.cancel()
+    assert list(speech) == []
+    assert speech.result is not None
+    assert speech.result.stop_reason == "cancelled"
+    assert speech.result.seconds == (last.start + len(last.samples)) / bundled_engine.info.sample_rate
