@@ -173,6 +173,11 @@ export class Playback {
     return Boolean(this.sound) && this.at.wanted && !this.at.ended && !this.interrupted;
   }
 
+  // The id of the sound that plays or is about to; null if none.
+  get playing() {
+    return this.wanted ? this.sound.id : null;
+  }
+
   get seconds() {
     return this.sound ? this.at.position / this.sound.rate : 0;
   }

@@ -202,12 +202,12 @@ export class PlayerView {
 
   get status() {
     const { player, sound } = this;
-    const { playback, state, live, status } = player;
+    const { playback, state, take, status } = player;
     if (playback.silent) return words("player.silent");
     if (state === "speaking" && playback.buffering) {
       return words("player.buffering", { time: tenth(sound.seconds - playback.seconds) });
     }
-    const other = sound && sound !== live && !MESSAGES.includes(state); // a take of the list
+    const other = sound && sound !== take.sound && !MESSAGES.includes(state); // a take of the list
     return (other ? sound.status : status) || (sound ? "" : words("player.empty"));
   }
 
