@@ -16,13 +16,13 @@ useWords(TEXTS);
 const RATE = 1000;
 const samples = ramp(0, 1000);
 
-// told: the list's events. at(position): the output's report of its state.
+// told: the list's events. calls: to the output. report(at): the output's report of its state.
 function setUp(...cached) {
-  const told = [];
+  const [told, calls] = [[], []];
   let hear;
   const open = async (_rate, report) => {
     hear = report;
-    return { context: { resume() {}, suspend() {} }, output: { call() {} } };
+    return { context: { resume() {}, suspend() {} }, output: { call: (method) => calls.push(method) } };
   };
   const playback = new Playback(open, () => {}, () => {});
   const cache = new SoundCache();
@@ -32,7 +32,7 @@ function setUp(...cached) {
     await playback.opening;
     hear({ wanted: true, waiting: false, ended: false, played: 1, underruns: 0, starved: 0, received: playback.sent, ...at });
   };
-  return { list, playback, cache, told, report };
+  return { list, playback, cache, told, calls, report };
 }
 
 // A source that arrives when the test says so.
@@ -88,6 +88,12 @@ for (const [name, [source, reason]] of Object.entries(unplayable)) {
   });
 }
 
+test("the output is opened in the user gesture, before a sound has arrived", () => {
+  const { list, playback } = setUp();
+  list.play("a", promised().source);
+  assert.ok(playback.opening);
+});
+
 test("nothing is said about a sound if its list has told why there is none", async () => {
   const { list, playback, told } = setUp();
   assert.equal(await list.play("a", async () => undefined), false);
@@ -132,9 +138,12 @@ test("a sound that is fetched for long is announced, unless it has come or is no
 });
 
 test("two takes are compared at the same share of their length", async () => {
-  const { list, playback, report } = setUp("a");
+  const { list, playback, told, report } = setUp("a", "other");
   const pair = ["a", ["b", ramp(0, 500), { seed: 7 }]];
+  await list.play("other");
+  await report({ position: 300 });
   assert.equal(await list.compare(...pair), "a");
+  assert.deepEqual([loaded(playback), told], [["a", 0, true], [["done"], ["done"]]]);
   await report({ position: 400 });
   assert.equal(await list.compare(...pair), "b");
   assert.deepEqual([loaded(playback), playback.sound.facts], [["b", 0.4, true], { seed: 7 }]);
@@ -146,7 +155,7 @@ test("two takes are compared at the same share of their length", async () => {
 });
 
 test("a take plays on from the position of another take of its text only", async () => {
-  const { list, playback, report } = setUp("a", "b", "other");
+  const { list, playback, told, calls, report } = setUp("a", "b", "other");
   const switchTo = (id) => list.switchTo([id], ["a", "b"]);
   await list.play("other");
   await report({ position: 400 });
@@ -157,11 +166,14 @@ test("a take plays on from the position of another take of its text only", async
   assert.deepEqual(loaded(playback), ["b", 0.4, true]);
   await switchTo("b");
   assert.deepEqual(loaded(playback), ["b", 0.4, false]);
+  calls.length = told.length = 0;
   await switchTo("b");
-  assert.deepEqual(loaded(playback), ["b", 0.4, true]);
+  assert.deepEqual([loaded(playback), told], [["b", 0.4, true], [["done"]]]);
+  await playback.opening;
+  assert.deepEqual(calls, ["play"], "it is resumed, not loaded again");
   await switchTo("gone");
   assert.deepEqual(loaded(playback), ["b", 0.4, true]);
   await report({ position: 1000, ended: true, wanted: false });
-  await switchTo("b");
-  assert.deepEqual(loaded(playback), ["b", 0, true], "from the beginning after an end");
+  await switchTo("a");
+  assert.deepEqual(loaded(playback), ["a", 0, true], "from the beginning after an end");
 });

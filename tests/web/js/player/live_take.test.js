@@ -13,13 +13,12 @@ import { useWords } from "../../../../web/static/ui/words.js";
 useWords(english("player"));
 
 const RATE = 1000;
-const FORMER = { place: 0.5, wanted: true }; // where the sound before the take was
 const pcm = (count) => Buffer.from(ramp(0, count).buffer).toString("base64");
 const link = (count) => `data:audio/wav;base64,${Buffer.from(encodeWav(ramp(0, count), RATE)).toString("base64")}`;
 
 // A take after a former sound. said: its sentences with their states; told: its events. send(kind, message): its next message.
 // report(at): the output's report of its state.
-function setUp({ ticket = "ticket" } = {}) {
+function setUp({ ticket = "ticket", wanted = true } = {}) {
   const [said, told] = [[], []];
   const context = { currentTime: 2, resume() {}, suspend() {} };
   let hear;
@@ -32,10 +31,10 @@ function setUp({ ticket = "ticket" } = {}) {
   const former = cache.put(Sound.whole("former", { rate: RATE, samples: ramp(0, 100) }));
   const say = (...sentence) => said.push(sentence);
   const tell = (...event) => told.push(event);
-  const take = new LiveTake({ playback, cache, say, tell }, ticket, { sound: former, ...FORMER });
+  const take = new LiveTake({ playback, cache, say, tell }, ticket, { sound: former, place: 0.5, wanted });
   let number = 0;
   const send = (kind, message = {}) => take.receive({ number: number++, kind, status: kind, ...message });
-  const start = (more) => send("start", { rate: RATE, expected: 2, facts: { text: "Hello." }, take: "take", ...more });
+  const start = (more) => send("start", { rate: RATE, expected: 2, facts: { text: "Hello there." }, take: "take", ...more });
   const chunk = (count, from = 0, more = {}) => send("chunk", { start: from, pcm: pcm(count), ...more });
   const end = (more) => send("end", { stop_reason: "end", total: 0, wav: null, problem: false, take: null, ...more });
   const report = async (at) => {
@@ -54,8 +53,11 @@ test("a take plays as it arrives and is then known by the id of the stored one",
   send("wait");
   start();
   assert.deepEqual(loaded(playback), ["ticket", 0, true]);
-  chunk(100);
-  chunk(50, 100, { words: [["Hello.", 0, 0.1]] });
+  assert.equal(take.sound.span, 2, "as long as the server expects");
+  chunk(100, 0, { words: [["Hello ", 0, 0.1]] });
+  const { firstChunkAt } = take.stats;
+  chunk(50, 100, { words: [["there.", 0.1, 0.15]] });
+  assert.equal(take.stats.firstChunkAt, firstChunkAt);
   end({ total: 150, take: "take", wav: { name: "Hello.wav", url: link(150) }, facts: { seed: 7 } });
   assert.deepEqual(said, [
     ["wait", "waiting"], ["start", "waiting"], ["chunk", "speaking"], ["chunk", "speaking"], ["end", "finished"],
@@ -64,7 +66,7 @@ test("a take plays as it arrives and is then known by the id of the stored one",
   assert.deepEqual([take.busy, take.stats.refilled, take.stats.chunks, take.stats.received], [false, false, 2, 150]);
   const sound = cache.get("take");
   assert.deepEqual([sound, cache.get("ticket")], [playback.sound, undefined]);
-  assert.deepEqual(sound.facts, { text: "Hello.", words: [["Hello.", 0, 0.1]], ending: "end", seed: 7 });
+  assert.deepEqual(sound.facts, { text: "Hello there.", words: [["Hello ", 0, 0.1], ["there.", 0.1, 0.15]], ending: "end", seed: 7 });
   assert.deepEqual([[...sound.all()], sound.complete, sound.status], [[...ramp(0, 100), ...ramp(0, 50)], true, "end"]);
 });
 
@@ -97,16 +99,17 @@ const endings = [
   { name: "fails", end: { problem: true }, state: "problem", plays: false },
   { name: "is stopped", end: { stop_reason: "cancelled" }, state: "stopped", plays: false },
   { name: "cannot be spoken", end: { problem: true, unspeakable: true }, state: "problem", plays: true },
+  { name: "cannot be spoken that was begun while it was paused", end: { problem: true, unspeakable: true }, wanted: false, state: "problem", plays: false },
   { name: "cannot be spoken while the microphone is open", end: { problem: true, unspeakable: true }, set: { hushed: true }, state: "problem", plays: false },
   { name: "cannot be spoken and was stopped", end: { problem: true, unspeakable: true }, set: { stopping: true }, state: "problem", plays: false },
 ];
-for (const { name, end: message, set = {}, state, plays } of endings) {
+for (const { name, end: message, set = {}, wanted, state, plays } of endings) {
   test(`the former sound is loaded again, ${plays ? "playing" : "paused"}, if a take ${name}`, () => {
-    const { take, playback, cache, said, told, start, end } = setUp();
+    const { take, playback, cache, said, told, start, end } = setUp({ wanted });
     start();
     Object.assign(take, set);
     end(message);
-    assert.deepEqual(loaded(playback), ["former", FORMER.place, plays]);
+    assert.deepEqual(loaded(playback), ["former", 0.5, plays]);
     assert.deepEqual([said.at(-1), cache.get("ticket"), take.sound], [["end", state], undefined, null]);
     assert.deepEqual(told, message.unspeakable ? [["unspeakable", { ticket: "ticket", reason: "end" }]] : []);
   });
@@ -142,6 +145,25 @@ test("the server has to end a take only if it has begun it and not ended it", ()
   assert.deepEqual([setUp({ ticket: null }).take.busy, setUp({ ticket: null }).take.stop()], [false, false]);
 });
 
+test("a take that fails after it has begun keeps its sound, and is not announced unless it is stored", () => {
+  const { take, said, told, start, chunk, end } = setUp();
+  start();
+  chunk(100);
+  end({ total: 100, stop_reason: null, problem: true });
+  assert.deepEqual([said.at(-1), told, take.sound.length, take.sound.facts.ending], [["end", "problem"], [], 100, "error"]);
+});
+
+test("a deleted take is no longer the live one", () => {
+  const { take, start, chunk, end } = setUp();
+  start();
+  chunk(100);
+  end({ total: 100, take: "take" });
+  take.forget("other");
+  assert.equal(take.sound.id, "take");
+  take.forget("take");
+  assert.equal(take.sound, null);
+});
+
 test("a take ends with what has arrived when the connection breaks off", () => {
   const { take, said, told, start, chunk } = setUp();
   start();
@@ -152,6 +174,14 @@ test("a take ends with what has arrived when the connection breaks off", () => {
   assert.deepEqual([said.at(-1), take.sound.status], [[english("player")["player.broken"], "problem"], said.at(-1)[0]]);
 });
 
+test("a take that is not stored is not announced when the connection breaks off", () => {
+  const { take, told, start, chunk } = setUp();
+  start({ take: null });
+  chunk(100);
+  take.breakOff();
+  assert.deepEqual(told, []);
+});
+
 test("a take of which a message was lost is replaced by the WAV, and continues at its position", async () => {
   const { take, playback, cache, start, chunk, end, report } = setUp();
   start();
@@ -159,11 +189,28 @@ test("a take of which a message was lost is replaced by the WAV, and continues a
   chunk(100, 200);
   await report({ position: 60 });
   const { sound } = take;
+  sound.ms = 120;
   end({ total: 300, take: "take", wav: { name: "Hello.wav", url: link(300) } });
   while (take.sound === sound) await new Promise(setImmediate);
   assert.deepEqual([[...take.sound.all()], take.stats.refilled], [[...ramp(0, 300)], true]);
   assert.deepEqual([playback.sound, cache.get("take")], [take.sound, take.sound]);
   assert.deepEqual([playback.at.position, playback.wanted, take.sound.facts.ending, take.sound.wav.name], [60, true, "end", "Hello.wav"]);
+  assert.equal(take.sound.ms, 120);
+});
+
+test("the WAV of a lost message waits in the cache if another sound was loaded, and a paused take stays paused", async () => {
+  for (const leave of ["another sound", "another take", "pause"]) {
+    const { take, playback, cache, former, start, chunk, end } = setUp();
+    start();
+    chunk(100);
+    end({ total: 300, take: "take", wav: { name: "Hello.wav", url: link(300) } });
+    if (leave === "pause") playback.pause();
+    else playback.load(former);
+    if (leave === "another take") take.abandon();
+    while (cache.get("take").length < 300) await new Promise(setImmediate);
+    assert.deepEqual(loaded(playback), leave === "pause" ? ["take", 0, false] : ["former", 0, true]);
+    assert.equal(take.sound, leave === "another take" ? null : cache.get("take"));
+  }
 });
 
 test("a WAV that cannot be fetched is a problem of this take, not of one that has begun since", async () => {
@@ -206,7 +253,10 @@ test("the first sound and the stalls of a take are measured while it is loaded",
   await report({ position: 100, startedAt: 1.5, underruns: 1, starved: 200 });
   assert.deepEqual(told.slice(1), [["stalled", { id: "ticket", stalls: { times: 1, seconds: 0.2 } }]]);
   assert.deepEqual([take.stats.underruns, take.stats.starved, take.sound.ms], [1, 200, ms]);
+  Object.assign(take.stats, { firstChunkAt: 0, firstSoundAt: null });
+  await report({ position: 100, startedAt: 2, underruns: 1, starved: 200 }); // now
+  assert.ok(take.stats.firstSoundAt > 0);
   playback.load(former);
   await report({ position: 10, startedAt: 1.9, underruns: 2, starved: 300 });
-  assert.deepEqual([told.length, take.stats.starved], [2, 200], "the former sound is no part of the take");
+  assert.deepEqual([told.length, take.stats.starved], [3, 200], "the former sound is no part of the take");
 });
