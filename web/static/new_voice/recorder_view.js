@@ -1,9 +1,10 @@
 // The recorder's display and controls.
 
+import { obstacle } from "./capture/microphone.js";
 import { onMeter } from "./capture/recording.js";
 import { guardLeaving } from "../connection/leaving.js";
 import { button, create, isShown } from "../ui/elements.js";
-import { decimals, secondsOf } from "../ui/format.js";
+import { decimals, percent, secondsOf } from "../ui/format.js";
 import { composes, mayFocus } from "../ui/keyboard.js";
 import { pageLanguage, words } from "../ui/words.js";
 
@@ -15,16 +16,18 @@ export class RecorderView {
   constructor(element, recorder) {
     Object.assign(this, { element, recorder });
     this.find = (selector) => element.querySelector(selector);
+    this.obstacle = obstacle(window);
     this.frame = null;
     this.folded = false; // whether the page, not the user, has folded the text to read
     this.waiting = null; // the button that had the focus when it was disabled
     this.find(".rp-record").onclick = () => recorder.press();
     this.find(".rp-choose").onclick = () => this.find(".rp-file").click();
     this.find(".rp-file").onchange = ({ target }) => {
-      recorder.takeAll([...target.files]);
+      recorder.addFiles([...target.files]);
       target.value = ""; // the same file may be chosen again
     };
-    this.find(".rp-script-other").onclick = () => recorder.nextScript();
+    this.find(".rp-script-other").onclick = () => this.showScript(this.scriptAt + 1);
+    this.showScript(0);
     this.acceptDrops(this.find(".rp-clip"));
     document.addEventListener("keydown", (event) => this.escape(event));
     guardLeaving(() => this.unsaved);
@@ -34,7 +37,7 @@ export class RecorderView {
   // Escape does what the button does, so nothing is lost. Other tabs use the key themselves.
   escape(event) {
     if (event.key !== "Escape" || composes(event) || !isShown(this.find(".rp-clip"))) return;
-    if (this.recorder.taking) this.recorder.press();
+    if (this.recorder.capture) this.recorder.press();
   }
 
   acceptDrops(area) {
@@ -46,14 +49,13 @@ export class RecorderView {
     area.ondragleave = over(false);
     area.ondrop = (event) => {
       over(false)(event);
-      this.recorder.takeAll([...event.dataTransfer.files]);
+      this.recorder.addFiles([...event.dataTransfer.files]);
     };
   }
 
   // Whether there are clips, or sound that becomes one.
   get unsaved() {
-    const { clips, unsent } = this.recorder;
-    return clips.list.length + unsent.length > 0 || PASSING.includes(this.find(".rp-clip").dataset.state);
+    return !this.recorder.clips.empty || PASSING.includes(this.find(".rp-clip").dataset.state);
   }
 
   // The text to read aloud; "" while it is folded.
@@ -73,15 +75,37 @@ export class RecorderView {
     this.folded = false;
   }
 
-  // text: "" for none. others: whether there are more texts.
-  showScript(text, others) {
-    this.find(".rp-script").hidden = !text;
-    this.find(".rp-script-text").textContent = text;
-    this.find(".rp-script-other").hidden = !others;
+  // Shows the text to read at this place in the list, which begins again after its end.
+  showScript(place) {
+    const { scripts } = this.recorder.props;
+    this.scriptAt = place % scripts.length;
+    this.find(".rp-script").hidden = !scripts.length;
+    this.find(".rp-script-text").textContent = scripts[this.scriptAt] ?? "";
+    this.find(".rp-script-other").hidden = scripts.length < 2;
+  }
+
+  // Shows a message, except while the microphone is open: then only the recording does, with `showState`.
+  say(...message) {
+    if (!this.recorder.capture) this.showState(...message);
+  }
+
+  // share: of a file, which the browser has sent.
+  sending(share) {
+    const sent = share < 1 ? percent(share, pageLanguage()) : "";
+    this.say(`${words("clip.uploading")} ${sent}`, "uploading", "off");
+  }
+
+  invite() {
+    this.say(this.obstacle || words("clip.invitation"), this.obstacle ? "refused" : "empty");
+  }
+
+  refuse(text) {
+    this.say(text, "refused");
+    return text;
   }
 
   // live: "off" for running figures, which screen readers skip.
-  say(text, state, live = state === "recording" ? "off" : "polite") {
+  showState(text, state, live = state === "recording" ? "off" : "polite") {
     const line = this.find(".rp-say");
     line.textContent = text;
     line.setAttribute("aria-live", live);
@@ -110,7 +134,7 @@ export class RecorderView {
     const waits = ["asking", "uploading"].includes(state);
     this.find(".rp-record-label").textContent = this.label(state);
     for (const button of this.element.querySelectorAll(".rp-record, .rp-again")) {
-      button.disabled = waits || Boolean(this.recorder.trouble);
+      button.disabled = waits || Boolean(this.obstacle);
     }
     this.find(".rp-choose").disabled = waits || OPEN.includes(state);
     if (focused.disabled && this.element.contains(focused)) this.waiting = focused;
@@ -130,7 +154,7 @@ export class RecorderView {
   }
 
   count(left) {
-    this.say(words("clip.counting", { left }), "counting");
+    this.showState(words("clip.counting", { left }), "counting");
     this.find(".rp-countdown").textContent = left;
     this.find(".rp-clip").scrollIntoView({ block: "nearest" });
     if (document.activeElement === document.body) this.find(".rp-record").focus(); // the focused element was hidden
@@ -139,7 +163,7 @@ export class RecorderView {
   refresh() {
     this.frame ??= requestAnimationFrame(() => {
       this.frame = null;
-      if (this.recorder.taking) this.showLevel(this.recorder.taking);
+      if (this.recorder.capture) this.showLevel(this.recorder.capture);
     });
   }
 
@@ -156,13 +180,13 @@ export class RecorderView {
   }
 
   showClips() {
-    const { clips, unsent } = this.recorder;
+    const { clips } = this.recorder;
     const row = this.find(".rp-clips");
-    row.hidden = !clips.list.length && !unsent.length;
+    row.hidden = clips.empty;
     const focused = placeOf(row.querySelector(":focus"));
     row.replaceChildren(
       ...clips.list.map((clip) => this.line(clip, clip === clips.chosen)),
-      ...unsent.map((recording) => this.unsentLine(recording)),
+      ...clips.unsent.map((recording) => this.unsentLine(recording)),
     );
     this.showButtons();
     if (focused) this.refocus(focused);
@@ -190,7 +214,7 @@ export class RecorderView {
       about("clip.listen", "clip.listen_to", () => recorder.listen(clip), { disabled: !clip.playable }),
       chosen && about("clip.download", "clip.download_of", () => recorder.download(clip), { disabled: !clip.playable }),
       clip.before && about("clip.undo", "clip.undo_of", () => recorder.undo(clip)),
-      clip.recorded && about("clip.again", "clip.again_for", () => recorder.start(clip), { class: "rp-again" }),
+      clip.recorded && about("clip.again", "clip.again_for", () => recorder.record(clip), { class: "rp-again" }),
       about("clip.remove", "clip.remove_of", () => recorder.remove(clip)),
     ];
     return create("li", { class: "rp-clip-line", "data-clip": clip.id }, ...parts.filter(Boolean));

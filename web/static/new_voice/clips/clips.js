@@ -70,6 +70,7 @@ export class Clips {
     this.mostMerged = mostMerged;
     this.list = [];
     this.chosen = null;
+    this.unsent = []; // recordings that the server has refused: { file, more }, as for ClipImporter
     this.recorded = 0;
   }
 
@@ -115,6 +116,11 @@ export class Clips {
     const all = [];
     for (let clip of this.list) for (; clip; clip = clip.before) all.push(clip);
     return all;
+  }
+
+  // Whether there are neither clips nor recordings that may become clips.
+  get empty() {
+    return !this.list.length && !this.unsent.length;
   }
 
   // Their files on the server.

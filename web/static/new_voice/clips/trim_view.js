@@ -134,6 +134,7 @@ export class TrimView {
   }
 
   async choose(way) {
+    this.hush();
     await this.choosePart(this.clip, this.startOf(way));
     if (document.activeElement === document.body) this.handles.start.focus(); // the button is gone
   }
