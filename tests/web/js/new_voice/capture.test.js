@@ -58,8 +58,11 @@ test("the microphone's last samples belong to the recording", async () => {
 
 test("a recording ends when it is full, and a later end does not change why", async () => {
   const { capture, hear, gone, ended } = await recording();
+  let over = false;
+  ended.then(() => (over = true));
   hear(2);
-  assert.equal(capture.ending, "");
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual([over, capture.ending], [false, ""]);
   hear(2);
   gone();
   capture.end("stopped");

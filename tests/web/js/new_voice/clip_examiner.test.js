@@ -89,6 +89,7 @@ test("a part without a transcript is transcribed if there is a recogniser and sp
     if (written) await answer("write_words", { words: "Heard." });
     if (written) await answer("check_words", {});
     assert.deepEqual([clip.words, clip.dictated, asked.length], [written ? "Heard." : "", written, 0]);
+    assert.equal(told.includes("transcribed"), true);
   }
 });
 
@@ -110,6 +111,13 @@ test("only a transcript that was not edited is written again when the ends have 
   }
 });
 
+test("the transcript of a part that was moved meanwhile is not used", async () => {
+  examiner.transcribe(clip);
+  clip.trim.move("end", 5);
+  await answer("write_words", { words: "Heard." });
+  assert.deepEqual([clip.words, told.includes("transcribed")], ["", false]);
+});
+
 test("what the user writes meanwhile stays, and a part is transcribed once at a time", async () => {
   examiner.transcribe(clip);
   examiner.transcribe(clip);
@@ -119,12 +127,17 @@ test("what the user writes meanwhile stays, and a part is transcribed once at a 
   assert.deepEqual([clip.words, clip.dictating, clip.dictated, told.includes("transcribed")], ["Mine.", false, false, false]);
 });
 
-test("a failure is shown only if the user has asked", async () => {
-  for (const by of [{ asked: false }, undefined]) {
-    examiner.transcribe(clip, by);
-    await answer("write_words", { problem: "No model." });
-    assert.equal(clip.undictated, by ? "" : "No model.");
-  }
+test("a failure is shown only if the user has asked, until the user asks again", async () => {
+  recogniser = { ready: true };
+  examiner.examine(clip);
+  await answer("examine_clip", { speech_seconds: 4 });
+  await answer("write_words", { problem: "No model." });
+  assert.equal(clip.undictated, "");
+  examiner.transcribe(clip);
+  await answer("write_words", { problem: "No model." });
+  assert.equal(clip.undictated, "No model.");
+  examiner.transcribe(clip);
+  assert.equal(clip.undictated, "");
 });
 
 test("a server without these functions is not asked", async () => {
