@@ -82,7 +82,7 @@ export class CardView {
     parts.heard = create("div", { class: "rp-script-card-heard rp-heard" });
     parts.replaced = create("div", { class: "rp-script-card-replaced rp-heard", role: "status" });
     parts.length = create("span", { class: "rp-script-card-length" });
-    tool("play", () => editor.hear(this.card), ...playAndPause(), parts.length).classList.add("rp-toggle");
+    tool("play", () => editor.playback.toggle(this.card), ...playAndPause(), parts.length).classList.add("rp-toggle");
     tool("redo", () => isComing(this.card) || act("redo"));
     tool("lock", () => act("lock", { locked: !this.card.locked }), drawing("lock"), drawing("unlock"));
     tool("up", () => editor.move(this.card, -1));
@@ -369,7 +369,7 @@ export class CardView {
     const { editor, card } = this;
     const name = words("script.take", { number, time: lengthOf(take.seconds, pageLanguage()), voice: take.voice, seed: String(take.seed) });
     const label = words("script.play_take", { number });
-    const hear = { class: "rp-script-card-play", title: label, "aria-label": label, onclick: () => editor.hearTake(card, take) };
+    const hear = { class: "rp-script-card-play", title: label, "aria-label": label, onclick: () => editor.playback.toggleTake(card, take) };
     const play = button(hear, drawing("play"));
     const remark = take.chosen ? "script.in_use" : take.fits ? "" : "script.other_words";
     const use = { text: words("script.use"), onclick: () => editor.choose(this, take) };

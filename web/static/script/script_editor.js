@@ -1,62 +1,44 @@
-// Scripts: the list, and the open one. Every request to the server goes through one RequestQueue as the event "act", and
-// its answer is the new value; see web/tabs/script/handlers.py. The server speaks the cards whether or not this page is
-// open; the page polls the progress.
+// Scripts: the list, and the open one. Performs what is asked for in the form, in the list and on the cards.
 
 import { cardsOfChapters, castOf, characters, isComing, partingPlace, ScriptCopy } from "./cards.js";
-import { ContinuousPlayback } from "./continuous_playback.js";
 import { sent } from "./fields.js";
-import { RequestQueue } from "./request_queue.js";
+import { CardPlayback } from "./playback/card_playback.js";
+import { ScriptClient } from "./script_client.js";
 import { ScriptList } from "./script_list.js";
 import { ScriptView } from "./script_view.js";
 import { answer, named } from "../draft/deep_links.js";
 import { draft } from "../draft/page_draft.js";
-import { downloadUrl } from "../shell/download.js";
 import { server } from "../connection/server.js";
-import { button, create, isShown } from "../ui/elements.js";
-import { fetchedWav } from "../sound/fetched_wav.js";
-import { SCRIPT_FORMATS, SOUND_FORMATS } from "../sound/formats.js";
+import { isShown } from "../ui/elements.js";
 import { isLeaving, whenLeaving } from "../connection/leaving.js";
-import { atLoudness, loudnessChoice } from "../sound/loudness.js";
 import { mayFocus } from "../ui/keyboard.js";
-import { closeMenu } from "../ui/menus.js";
 import { remember, remembered } from "../ui/remember.js";
 import { deleteWithUndo, finishDeletions } from "../ui/undo.js";
 import { words } from "../ui/words.js";
 
-const PAGE = Math.random().toString(36).slice(2); // with a request's number, identifies the request: sent twice, it is performed once
 const OPEN_KEY = "reprise.script";
-const ALONG_KEY = "reprise.along";
 const EDITS = "script-edits"; // in the draft
-const QUICK = 1_000; // ms between polls while the script is being spoken
-const SLOW = 15_000; // while nothing happens here: another page may change it
-const LIST = 5_000; // while any script of the list is being spoken
 // The results of these requests depend on the cards: pending deletions are finished first.
 const COUNTING = new Set(["speak", "save", "proof", "move", "merge"]);
-const SHARE = 10; // polling takes at most 1/SHARE of the time
 
 class ScriptEditor {
   constructor({ element, props, trigger, watch }) {
     this.element = element;
-    this.script = null;
-    this.arrived = false;
     this.inUse = false; // whether the user has done something here since this tab was shown, or a new script was opened
-    const about = { present: () => server.present(), last: isLeaving };
-    this.requests = new RequestQueue((question) => trigger("act", { ...question, page: PAGE }), about);
-    document.addEventListener("reprise:gone", () => this.requests.hold());
-    document.addEventListener("reprise:back", () => this.requests.again());
+    this.client = new ScriptClient((request) => trigger("act", request), this, { present: () => server.present(), last: isLeaving });
     this.view = new ScriptView(element.querySelector(".rp-scripts"), this);
     this.list = new ScriptList(element.querySelector(".rp-script-overview"), this, props.accept);
-    this.listening = new ContinuousPlayback({
-      script: () => this.script,
-      isDeleted: ({ id }) => this.view.isDeleted(id),
-      play: (card) => this.play(card),
-      ready: (card) => this.fetched(card),
-    });
-    this.ready = { of: null, sound: null }; // the sound of the next card
+    this.playback = new CardPlayback(this);
+    this.listening = this.playback.listening;
     this.wire();
     watch("value", () => this.receive(props.value));
     if (props.value?.show) this.receive(props.value); // a script that was created before this tab was first shown
-    this.later();
+    this.client.pollLater();
+  }
+
+  // A ScriptCopy, or null while none is open.
+  get script() {
+    return this.client.script;
   }
 
   wire() {
@@ -73,46 +55,23 @@ class ScriptEditor {
     name.addEventListener("change", () => this.enter(name, "rename", { id: this.script?.id, name: name.value }));
     author.addEventListener("change", () => this.enter(author, "author", { name: author.value }));
     on("speak", "click", () => this.speak());
-    on("hear", "click", () => this.hearAll());
+    on("hear", "click", () => this.playback.playAll());
     on("stop", "click", () => this.stop());
     on("proof", "click", () => this.proof());
-    this.view.along.checked = this.listening.on = remembered(ALONG_KEY) !== "no";
     apart.addEventListener("change", () => this.enter(apart, "paragraphs", { seconds: apart.valueAsNumber || 0 }));
     pace.addEventListener("change", () => this.enter(pace, "speeds", { speed: pace.valueAsNumber || 1 }));
-    on("along", "change", () => this.goAlong(this.view.along.checked));
-    const formats = Object.entries({ ...SCRIPT_FORMATS, m4b: words("script.audio_book") }).map(([format, text]) =>
-      button({ class: `rp-script-save-${format}`, text, onclick: () => this.save(format) }),
-    );
-    const zips = Object.entries(SOUND_FORMATS).map(([format, text]) => {
-      const label = words("script.zip_as", { format: text });
-      return button({ text, "aria-label": label, onclick: () => this.save(`${format}.zip`) });
-    });
-    const zip = create("p", { class: "rp-script-zip", text: words("script.zip") });
-    // First what goes into the files: the buttons download them at once.
-    this.element.querySelector(".rp-script-formats").append(this.view.cover.node, loudnessChoice(), ...formats, zip, ...zips);
+    on("along", "change", () => this.playback.goAlong(this.view.along.checked));
     for (const event of ["click", "keydown"]) this.element.addEventListener(event, () => (this.inUse = true));
     document.addEventListener("reprise:tab", () => (this.inUse = false));
-    document.addEventListener("reprise:recording", () => {
-      this.listening.rest();
-      this.tell();
-    });
-    document.addEventListener("reprise:playing", ({ detail }) => {
-      this.view.sounds(detail.id);
-      this.listening.sounds(detail.id);
-      this.tell();
-    });
-    document.addEventListener("reprise:stopped", ({ detail }) => {
-      this.view.sounds(null);
-      this.listening.stopped(detail.id, detail.reason);
-      this.tell();
-    });
+    document.addEventListener("reprise:gone", () => this.client.requests.hold());
+    document.addEventListener("reprise:back", () => this.client.requests.again());
   }
 
   // ---- requests and answers
 
   receive(value) {
     if (value?.show) this.created(value);
-    else this.requests.receive(value);
+    else this.client.requests.receive(value);
   }
 
   // Opens a script that was just created, unless the user has opened another one meanwhile.
@@ -123,44 +82,20 @@ class ScriptEditor {
     return this.view.focus();
   }
 
-  // quiet: not caused by the user, so the message stays.
-  async ask(what, values = {}, { quiet = false } = {}) {
+  // As ScriptClient.ask.
+  ask(what, values, how) {
     if (COUNTING.has(what)) finishDeletions(this.view.open);
-    const about = this.script;
-    const answer = await this.requests.ask(() => {
-      return { do: what, script: about?.id ?? "", version: about?.version ?? "", values };
-    });
-    if (!answer) {
-      this.say(words("script.lost"), "bad");
-      return null;
-    }
-    if (this.lost) this.say("");
-    if (answer.scripts) {
-      this.list.show(answer.scripts);
-      this.tell();
-    }
-    if (about && about === this.script) this.follow(answer);
-    if (answer.problem) this.say(answer.problem, "bad");
-    else if (answer.message || !quiet) this.say(answer.message ?? "");
-    return answer.problem ? null : answer;
+    return this.client.ask(what, values, how);
   }
 
-  follow({ state, voices, gone }) {
-    const { script } = this;
-    if (gone) {
-      this.close();
-      if (script.head) this.say(words("script.discarded", { name: script.head.name })); // by another page
-      return;
-    }
-    if (voices) this.view.offer(voices, script);
-    if (!state) return;
-    const news = script.apply(state);
-    if (!news) {
-      script.version = "";
-      this.ask("open", {}, { quiet: true });
-      return;
-    }
-    this.view.show(script, news);
+  showList() {
+    this.list.show(this.client.scripts);
+    this.tell();
+  }
+
+  // news: the result of the script's `apply`.
+  showChanges(news) {
+    this.view.show(this.script, news);
     this.listening.look();
     this.tell();
   }
@@ -180,31 +115,15 @@ class ScriptEditor {
     const wanted = named("script");
     const id = wanted ?? remembered(OPEN_KEY);
     if (wanted) this.open(wanted, "", { quiet: true }).then((found) => answer("script", found));
-    else if (!this.arrived && id) this.open(id, "", { quiet: true });
+    else if (!this.client.arrived && id) this.open(id, "", { quiet: true });
     else if (this.script) this.ask("open", {}, { quiet: true });
     else this.ask("list", {}, { quiet: true });
     if (!wanted) answer("script", false);
-    this.arrived = true;
+    this.client.arrived = true;
   }
 
-  later() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.look(), this.interval());
-  }
-
-  interval() {
-    if (this.lost) return SLOW;
-    if (this.script?.head?.running || this.script?.head?.proof) return Math.min(SLOW, Math.max(QUICK, SHARE * (this.took ?? 0)));
-    return !this.script && this.list.scripts.some(({ running }) => running) ? LIST : SLOW;
-  }
-
-  async look() {
-    const seen = !document.hidden && isShown(this.element);
-    if (this.script ? seen || this.script.head?.running : seen && this.arrived) {
-      await this.ask(this.script ? "poll" : "list", {}, { quiet: true });
-      this.took = this.requests.took;
-    }
-    this.later();
+  get isSeen() {
+    return !document.hidden && isShown(this.element);
   }
 
   // ---- the open script
@@ -212,7 +131,7 @@ class ScriptEditor {
   // Opens a script. Resolves to whether the server has it.
   async open(id, message = "", { quiet = false } = {}) {
     finishDeletions(this.view.open);
-    this.script = new ScriptCopy(id);
+    this.client.script = new ScriptCopy(id);
     this.listening.rest();
     this.view.clear();
     remember(OPEN_KEY, id);
@@ -224,7 +143,7 @@ class ScriptEditor {
     else if (message) this.say(message);
     this.view.cast.open = castOf(this.script?.list ?? []).length > 1 && !this.script.head.done; // casting is the first thing to do
     this.turn();
-    this.later();
+    this.client.pollLater();
     return found;
   }
 
@@ -234,7 +153,7 @@ class ScriptEditor {
     const focused = document.activeElement;
     const held = this.view.open.contains(focused);
     finishDeletions(this.view.open);
-    this.script = null;
+    this.client.script = null;
     this.listening.rest();
     remember(OPEN_KEY, null);
     this.turn();
@@ -276,7 +195,7 @@ class ScriptEditor {
     const from = card ? script.order.indexOf(card.id) : 0;
     const first = script.list.slice(from).find(isComing);
     if (first && mayBegin()) listening.begin(card ? card.id : first.id);
-    this.later();
+    this.client.pollLater();
   }
 
   stop() {
@@ -286,29 +205,16 @@ class ScriptEditor {
     this.tell();
   }
 
-  // Ids of the scripts that are being spoken, as far as this page knows.
-  get running() {
-    const open = this.script?.head?.running ? [this.script.id] : [];
-    return [...open, ...this.list.scripts.filter(({ id, running }) => running && id !== this.script?.id).map(({ id }) => id)];
-  }
-
   // Tells the player, which is on every tab, whether there is anything to stop.
   tell() {
-    const active = this.running.length > 0 || this.listening.awaited !== null;
+    const active = this.client.running.length > 0 || this.listening.awaited !== null;
     window.reprisePlayer.activity("script", active ? () => this.stopAll() : null);
   }
 
   async stopAll() {
-    const { running } = this;
     this.listening.rest();
-    for (const id of running) await this.requests.ask(() => ({ do: "stop", script: id, version: "", values: {} }));
+    await this.client.stopAll();
     this.refresh();
-  }
-
-  goAlong(on) {
-    this.listening.on = on;
-    remember(ALONG_KEY, on ? "yes" : "no");
-    if (!on) this.listening.rest();
   }
 
   cast(speaker, voice) {
@@ -341,7 +247,7 @@ class ScriptEditor {
   async act(what, card, values = {}) {
     if (what === "redo" && this.listening.on) window.reprisePlayer.wake();
     const answer = await this.ask(what, { card: card.id, ...values });
-    if (what === "redo" && answer) this.later();
+    if (what === "redo" && answer) this.client.pollLater();
     return answer;
   }
 
@@ -378,66 +284,7 @@ class ScriptEditor {
   async proof(card = null, repair = true) {
     const answer = await this.ask("proof", { repair, ...(card ? { card: card.id } : {}) });
     if (answer?.offer) window.repriseRecogniser.offer(() => this.proof(card, repair));
-    this.later();
-  }
-
-  // ---- listening
-
-  hear(card) {
-    window.reprisePlayer.wake();
-    if (window.reprisePlayer.playing === card.sound) return window.reprisePlayer.pause();
-    this.listening.playing(card);
-    return this.play(card);
-  }
-
-  // Plays all cards from the beginning.
-  hearAll() {
-    window.reprisePlayer.wake();
-    this.view.along.checked = true;
-    this.goAlong(true);
-    this.listening.begin(this.script.order[0]);
-  }
-
-  hearTake(card, take) {
-    const source = async () => {
-      const answer = await this.ask("listen", { card: card.id, take: take.id }, { quiet: true });
-      return answer ? { wav: answer.url, facts: answer.facts } : undefined; // `ask` has told why
-    };
-    window.reprisePlayer.toggle(take.sound, source);
-  }
-
-  // Plays a card's sound, unless another one is wanted by then. The player says why a sound cannot be played.
-  async play(card) {
-    const { heard } = this.listening;
-    const { wav, facts } = (await this.fetched(card)) ?? {};
-    if (heard !== this.listening.heard) return;
-    this.view.bringUp(card.id);
-    const played = wav && (await window.reprisePlayer.play(card.sound, wav, facts));
-    if (!played && heard === this.listening.heard) this.listening.rest();
-  }
-
-  // The sound of a card. The last one is kept, since it is requested in advance and again when it plays.
-  fetched(card) {
-    if (this.ready.of !== card.sound) this.ready = { of: card.sound, sound: this.fetchedNow(card) };
-    return this.ready.sound;
-  }
-
-  // Resolves to { wav: a promise, facts }, or to null if the server did not give its address.
-  async fetchedNow({ id, take, sound }) {
-    const forget = () => this.ready.of === sound && (this.ready = { of: null, sound: null });
-    const answer = await this.ask("listen", { card: id, take }, { quiet: true });
-    const wav = answer && fetchedWav(answer.url);
-    if (wav) wav.catch(forget);
-    else forget();
-    return wav && { wav, facts: answer.facts };
-  }
-
-  // ---- export
-
-  async save(format) {
-    closeMenu(this.view.saving);
-    const answer = await this.ask("save", { format });
-    if (answer) downloadUrl(atLoudness(answer.url));
+    this.client.pollLater();
   }
 }
 

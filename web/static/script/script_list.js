@@ -37,7 +37,7 @@ function takeDropped({ files }) {
 export class ScriptList {
   // accept: the files that become scripts, as for an input.
   constructor(root, editor, accept) {
-    Object.assign(this, { root, editor, scripts: [] });
+    Object.assign(this, { root, editor });
     this.lines = root.querySelector(".rp-script-list");
     const begin = button({ class: "rp-quiet", text: words("script.try"), onclick: tryDialogue });
     root.querySelector(".rp-script-none").append(...emptyState("scroll", words("script.none")), begin);
@@ -47,7 +47,6 @@ export class ScriptList {
 
   // The focus stays on the same button of the same script.
   show(scripts) {
-    this.scripts = scripts;
     this.root.querySelector(".rp-script-yours").hidden = !scripts.length;
     this.root.querySelector(".rp-script-none").hidden = scripts.length > 0;
     const deleted = new Map([...this.lines.children].filter(isDeleted).map((line) => [line.dataset.id, line]));

@@ -4,8 +4,8 @@ import { CardView, fillVoices } from "./card_view.js";
 import { CardDrag } from "./card_drag.js";
 import { castOf } from "./cards.js";
 import { ChapterChoice } from "./chapter_choice.js";
-import { CoverField } from "./cover.js";
 import { isEdited, show } from "./fields.js";
+import { SaveMenu } from "./save_menu.js";
 import { Batches } from "../connection/batches.js";
 import { create } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";
@@ -19,12 +19,11 @@ export class ScriptView {
   constructor(root, editor) {
     Object.assign(this, { root, editor, views: new Map(), voices: [], sounding: null });
     const find = (name) => root.querySelector(`.rp-script-${name}`);
-    for (const name of ["name", "author", "speak", "hear", "stop", "proof", "along", "saving", "progress", "status", "cast", "roles", "apart", "pace", "open"]) {
+    for (const name of ["name", "author", "speak", "hear", "stop", "proof", "along", "progress", "status", "cast", "roles", "apart", "pace", "open"]) {
       this[name] = find(name);
     }
     this.chapters = new ChapterChoice(find("chapters"), (ids) => editor.removeChapters(ids));
-    this.cover = new CoverField((...request) => editor.ask(...request));
-    this.saving.addEventListener("toggle", () => this.showCover());
+    this.saving = new SaveMenu(find("saving"), editor);
     this.list = root.querySelector(".rp-script-cards");
     this.speakers = root.querySelector("#rp-script-speakers");
     this.watcher = new IntersectionObserver((seen) => this.buildControls(seen), { rootMargin: `${NEAR} 0px` });
@@ -145,7 +144,7 @@ export class ScriptView {
     show(this.name, head.name);
     this.open.setAttribute("aria-label", head.name);
     show(this.author, head.author);
-    this.showCover();
+    this.saving.showCover();
     show(this.apart, String(head.paragraph_pause));
     const speeds = new Set(list.map(({ speed }) => speed));
     show(this.pace, speeds.size === 1 ? String([...speeds][0]) : ""); // empty if they differ
@@ -170,12 +169,6 @@ export class ScriptView {
     this.status.setAttribute("aria-live", running || proof ? "off" : "polite"); // screen readers read the outcome only
     if (this.status.textContent !== parts.join(" · ")) this.status.textContent = parts.join(" · ");
     this.root.toggleAttribute("data-running", running);
-  }
-
-  // The cover is fetched when the menu that shows it is opened.
-  showCover() {
-    const { head } = this.editor.script ?? {};
-    if (this.saving.open && head) this.cover.show(head.cover);
   }
 
   showCast({ list }) {

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { seeded } from "../helpers.js";
 import { cardsOfChapters, castOf, chaptersOf, characters, nextToHear, partingPlace, ScriptCopy, trimmedPlace } from "../../../../web/static/script/cards.js";
-import { ContinuousPlayback } from "../../../../web/static/script/continuous_playback.js";
+import { ContinuousPlayback } from "../../../../web/static/script/playback/continuous_playback.js";
 import { RequestQueue } from "../../../../web/static/script/request_queue.js";
 import { Batches } from "../../../../web/static/connection/batches.js";
 

@@ -1,6 +1,6 @@
 // Plays a script card by card, with each card's pause after it. Waits for cards that are still being spoken.
 
-import { nextToHear } from "./cards.js";
+import { nextToHear } from "../cards.js";
 
 export class ContinuousPlayback {
   // script(): the open ScriptCopy, or null. isDeleted(card): whether it is skipped. play(card): plays it. ready(card): fetches its
