@@ -102,6 +102,7 @@ test("an answer about a script that was left meanwhile changes nothing but the l
   await answer({ state: patch({ since: "1", version: "2" }), scripts: [{ id: "s" }] });
   assert.ok(await asked);
   assert.deepEqual([shown, client.script.head], [[["list", 1], ["good", ""]], null]);
+  assert.equal(sent.at(-1).do, "rename", "nothing is fetched again");
 });
 
 test("a script that is gone is closed, and is named if it was shown", async () => {
@@ -189,6 +190,7 @@ test("what is seen is polled, and a script that is being spoken always", async (
   assert.deepEqual(await polls(), ["poll"]);
   client.script = null;
   assert.deepEqual(await polls(), []);
+  assert.deepEqual(shown, [], "the message stays");
 });
 
 test("one poll is planned at a time, each after the one before, with the time that it took", async () => {
