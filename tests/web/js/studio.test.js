@@ -8,7 +8,7 @@ import { PlayoutBuffer } from "../../../web/static/player/playout/playout_buffer
 import { expectedOf } from "../../../web/static/player/details.js";
 import { Sound } from "../../../web/static/player/sound_cache.js";
 import { piecesOf, WordClock } from "../../../web/static/player/word_clock.js";
-import { landing } from "../../../web/static/script/card_drag.js";
+import { landing } from "../../../web/static/script/card/card_drag.js";
 import { wordOf } from "../../../web/static/shell/dictionary.js";
 import { saysOf } from "../../../web/static/shell/recogniser.js";
 import { TakeList } from "../../../web/static/speak/takes/take_list.js";

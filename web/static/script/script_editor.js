@@ -268,14 +268,15 @@ class ScriptEditor {
     await this.act("split", card, { at: characters(text.slice(0, at)) });
   }
 
-  async listTakes(view) {
-    const answer = await this.ask("takes", { card: view.card.id }, { quiet: true });
-    if (answer) view.showTakes(answer.takes);
+  // fold: the CardFold that shows them.
+  async listTakes(fold) {
+    const answer = await this.ask("takes", { card: fold.card.id }, { quiet: true });
+    if (answer) fold.showTakes(answer.takes);
   }
 
-  async choose(view, take) {
-    const answer = await this.act("choose", view.card, { take: take.id });
-    if (answer) view.showTakes(answer.takes);
+  async choose(fold, take) {
+    const answer = await this.act("choose", fold.card, { take: take.id });
+    if (answer) fold.showTakes(answer.takes);
   }
 
   // ---- proof-listening

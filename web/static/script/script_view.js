@@ -1,7 +1,7 @@
 // The open script: its head, its cast, and its cards.
 
-import { CardView, fillVoices } from "./card_view.js";
-import { CardDrag } from "./card_drag.js";
+import { CardView, fillVoices } from "./card/card_view.js";
+import { CardDrag } from "./card/card_drag.js";
 import { castOf } from "./cards.js";
 import { ChapterChoice } from "./chapter_choice.js";
 import { isEdited, show } from "./fields.js";
@@ -66,14 +66,14 @@ export class ScriptView {
   writeFocused() {
     const field = document.activeElement;
     const view = field?.closest(".rp-script-card")?.view;
-    if (view?.parts) view.write();
-    if (this.root.contains(field) && field !== view?.parts?.text && isEdited(field)) field.dispatchEvent(new Event("change"));
+    view?.text?.write();
+    if (this.root.contains(field) && field !== view?.text?.field && isEdited(field)) field.dispatchEvent(new Event("change"));
   }
 
   // The texts that the server has not stored, { text, stored } by the card's id. stored: the server's text.
   get edits() {
-    const edited = [...this.views.values()].filter((view) => view.edited);
-    return Object.fromEntries(edited.map(({ card, parts }) => [card.id, { text: parts.text.value, stored: card.text }]));
+    const edited = [...this.views.values()].filter((view) => view.text?.edited);
+    return Object.fromEntries(edited.map(({ card, text }) => [card.id, { text: text.field.value, stored: card.text }]));
   }
 
   // The same for the fields of the head, by the field's name.
@@ -218,8 +218,8 @@ export class ScriptView {
     if (!view) return;
     view.buildControls(this.voices);
     view.node.scrollIntoView({ block: "nearest" });
-    view.parts.text.focus();
-    view.parts.text.select();
+    view.text.field.focus();
+    view.text.field.select();
   }
 
   // Alt with the arrow keys moves the focused card.
