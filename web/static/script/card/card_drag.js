@@ -1,4 +1,4 @@
-// Moves cards of a script by dragging. On the keyboard, Alt with the arrow keys moves them (script_view.js).
+// Moves cards of a script by dragging. On the keyboard, Alt with the arrow keys moves them (script/script_view.js).
 
 export class CardDrag {
   // list: the element of the cards. cards(): their nodes without deleted ones, each with its `view`. drop(card, position): moves a card.
