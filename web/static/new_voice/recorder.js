@@ -126,7 +126,8 @@ class Recorder {
     this.importer.addRecording(recording);
   }
 
-  // Replaces clips by those of a saved voice. clips: [{ url, name, words }]. former: the result of `importer.all` when they were asked for.
+  // Replaces clips by those of a saved voice. clips: [{ url, name, words }]. former: the result of `importer.all` when they were
+  // asked for.
   open(clips, former = this.importer.all()) {
     this.importer.addStored(clips, async () => this.removeAll(await former));
   }
