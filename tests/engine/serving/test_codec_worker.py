@@ -5,9 +5,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from queue import SimpleQueue
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -920,22 +919,19 @@ def test_postfilter_keeps_frames_back_until_later_ones_are_decoded(
 
 def test_error_at_any_line_of_the_thread_reaches_the_streams(decoder: CodecDecoder, postfilter: Postfilter) -> None:
     """All that have not been decoded by then. Such as a lack of memory."""
-    functions = {"_handle", "_ended", "_ready", "_next_batch", "_begin", "_finish", "_decode_batch"}
-    failed, left = set[str](), 0
+    names = ("_handle", "_ended", "_ready", "_next_batch", "_begin", "_finish", "_decode_batch")
+    codes = [getattr(CodecWorker, name).__code__ for name in names]
+    failed = set[str]()
+    for code, line in dict.fromkeys((each, line) for each in codes for *_, line in each.co_lines()):
 
-    def fail(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal left
-        name = frame.f_code.co_name
-        if name not in functions or not frame.f_code.co_filename.endswith("codec_worker.py"):
-            return None
-        left -= event == "line"
-        if event == "line" and left == 0:
-            failed.add(name)
-            raise MemoryError
-        return fail
+        def fail(frame: FrameType, event: str, _: object, code: CodeType = code, line: int = line) -> Any:
+            if frame.f_code is not code:
+                return None
+            if event == "line" and frame.f_lineno == line:
+                failed.add(code.co_name)
+                raise MemoryError  # once: it ends the tracing of the thread
+            return fail
 
-    for line in count(1):
-        left = line
         threading.settrace(fail)
         try:
             worker = CodecWorker(decoder, 2, torch.device("cpu"), postfilter=postfilter)
@@ -948,9 +944,7 @@ def test_error_at_any_line_of_the_thread_reaches_the_streams(decoder: CodecDecod
             while samples < take.codes.shape[1] * 2048 and not isinstance(heard := take.next(), Exception):
                 samples += len(heard)
         worker.close()
-        if left > 0:
-            break
-    assert failed == functions
+    assert failed == set(names)
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3, 40])
