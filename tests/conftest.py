@@ -81,6 +81,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell why a test that ran once more failed the first time."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"first attempt of {report.nodeid}")
+        terminalreporter.line(report.longreprtext)
+
+
 def pytest_collection_finish() -> None:
     """Collect garbage again: nearly all modules are imported, and collections leave out what exists now."""
     gc.freeze()
