@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Page, expect
 
 from engine.audio.transcription import MODELS
 from engine.errors import EngineFailed
@@ -14,7 +14,7 @@ from studio import recognition as module
 from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine
 from tests.web.conftest import make_context
-from tests.web.visiting import open_tab, violations, visit
+from tests.web.visiting import open_tab, violations
 from web.identity.owners import OwnerMode
 from web.tabs.status.recogniser import RecogniserHandlers
 
@@ -67,38 +67,36 @@ def test_only_the_server_operator_installs_packages(
     assert "/srv" not in str(state), "no paths of the server are shown"
 
 
-def test_one_click_installs_the_recogniser_and_transcribes(
-    chromium: Browser, serve: Callable[..., str], storage: Storage, machine: Machine
-) -> None:
+def transcribe_with_one_click(page: Page, machine: Machine) -> None:
+    """Install the recogniser from a clip and from the Status tab, at which the page then is."""
     machine.failure = [EngineFailed("engine.recogniser_not_installed", why="no connection", package="faster-whisper")]
-    with visit(chromium, serve(FakeEngine(), storage, "machine")) as page:
-        open_tab(page, "New voice")
-        page.locator(".rp-file").set_input_files(CLIP)
-        write = page.get_by_role("button", name="Transcribe for me")
-        write.focus()
-        page.keyboard.press("Enter")
-        dialog = page.get_by_role("dialog", name="Automatic transcripts")
-        expect(dialog).to_contain_text("installs the package faster-whisper with what it needs (about 70 MB)")
-        expect(dialog).to_contain_text("its model (480 MB)")
-        dialog.get_by_label("Model").select_option("tiny")
-        expect(dialog).to_contain_text("its model (75 MB)")
-        assert violations(page, ".rp-recogniser") == []
-        dialog.get_by_role("button", name="Install").click()
-        expect(dialog.get_by_role("alert")).to_contain_text("could not be installed (no connection)")
-        assert not machine.installed
-        dialog.get_by_role("button", name="Install").click()
-        expect(dialog).to_be_hidden()
-        expect(page.get_by_label("The words in this clip")).to_have_value(f"{WORDS} (tiny)")
-        # A failure is shown beside the button, which is far below the status line on a phone.
-        machine.failure = [EngineFailed("engine.no_recogniser_model", model="tiny", why="no connection")]
-        write.press("Enter")
-        expect(page.locator(".rp-words-findings")).to_contain_text("could not be downloaded")
-        write.press("Enter")
-        expect(page.locator(".rp-words-findings")).to_be_empty()
-        open_tab(page, "Status")
-        page.get_by_role("button", name="Automatic transcripts").click()
-        expect(dialog).to_contain_text("The model “tiny” is ready to transcribe.")
-        dialog.get_by_label("Model").select_option("base")
-        expect(dialog.get_by_role("button", name="Use this model (145 MB)")).to_be_visible()
-        dialog.get_by_role("button", name="Close").click()
-        expect(dialog).to_be_hidden()
+    open_tab(page, "New voice")
+    page.locator(".rp-file").set_input_files(CLIP)
+    write = page.get_by_role("button", name="Transcribe for me")
+    write.focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Automatic transcripts")
+    expect(dialog).to_contain_text("installs the package faster-whisper with what it needs (about 70 MB)")
+    expect(dialog).to_contain_text("its model (480 MB)")
+    dialog.get_by_label("Model").select_option("tiny")
+    expect(dialog).to_contain_text("its model (75 MB)")
+    assert violations(page, ".rp-recogniser") == []
+    dialog.get_by_role("button", name="Install").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("could not be installed (no connection)")
+    assert not machine.installed
+    dialog.get_by_role("button", name="Install").click()
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_label("The words in this clip")).to_have_value(f"{WORDS} (tiny)")
+    # A failure is shown beside the button, which is far below the status line on a phone.
+    machine.failure = [EngineFailed("engine.no_recogniser_model", model="tiny", why="no connection")]
+    write.press("Enter")
+    expect(page.locator(".rp-words-findings")).to_contain_text("could not be downloaded")
+    write.press("Enter")
+    expect(page.locator(".rp-words-findings")).to_be_empty()
+    open_tab(page, "Status")
+    page.get_by_role("button", name="Automatic transcripts").click()
+    expect(dialog).to_contain_text("The model “tiny” is ready to transcribe.")
+    dialog.get_by_label("Model").select_option("base")
+    expect(dialog.get_by_role("button", name="Use this model (145 MB)")).to_be_visible()
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_be_hidden()

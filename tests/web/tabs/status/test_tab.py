@@ -16,6 +16,7 @@ from studio.provenance import provenance
 from studio.provenance.provenance import Provenance
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
 from tests.web import conftest
+from tests.web.tabs.status.test_recogniser import Machine, transcribe_with_one_click
 from tests.web.visiting import hold_response, open_tab, visit
 from tests.web.visitor import Visitor
 
@@ -34,7 +35,7 @@ def row(page: Page, name: str) -> Any:
     return page.locator(".rp-status-rows > div").filter(has=page.get_by_text(name, exact=True)).locator("dd")
 
 
-def test_model_is_loaded_and_named_and_status_is_polled_while_open(
+def test_recogniser_is_installed_model_is_loaded_and_named_and_status_is_polled_while_open(
     chromium: Browser, serve: Serve, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checker of files works beside them."""
@@ -47,9 +48,10 @@ def test_model_is_loaded_and_named_and_status_is_polled_while_open(
 
     choice = ModelCatalog(NOTICES, lambda *_: None, load)  # type: ignore[arg-type]
     monkeypatch.setattr(conftest, "ModelManager", lambda engine: ModelManager(engine, choice))
-    url = serve(load("fake", None), storage)
+    machine = Machine(monkeypatch)
+    url = serve(load("fake", None), storage, "machine")
     with visit(chromium, url, clock=True) as page:
-        open_tab(page, "Status")
+        transcribe_with_one_click(page, machine)
         expect(row(page, "Model")).to_have_text("fake")
         expect(row(page, "Speaking now")).to_have_text("0 of 1")
         factor = row(page, "Real-time factor of the last takes")
