@@ -87,6 +87,7 @@ def _rewrite_tables(engine: Engine, only_writer: Callable[[], AbstractContextMan
     while tables:
         with only_writer(), engine.execution_options(writes=True).begin() as connection:
             end = time.monotonic() + _REWRITTEN_AT_ONCE
+            _rewrite(connection, tables.popleft())
             while tables and time.monotonic() < end:
                 _rewrite(connection, tables.popleft())
         time.sleep(_TURN)

@@ -161,7 +161,7 @@ def test_other_threads_write_between_tables_that_are_rewritten(
         rewrite(connection, table)
         between.append(added.is_set())
 
-    monkeypatch.setattr(erasure, "_REWRITTEN_AT_ONCE", 1e-6)
+    monkeypatch.setattr(erasure, "_REWRITTEN_AT_ONCE", 0.0)
     monkeypatch.setattr(erasure, "_rewrite", note)
     monkeypatch.setattr(time, "sleep", lambda _: added.wait(10))
     storage.voices.delete(record.id)
