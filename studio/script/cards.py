@@ -168,17 +168,19 @@ def _cards_of(paragraph: Paragraph, texts: Iterable[str], paragraph_pause: float
 
 
 def _spoken(paragraphs: Iterable[Paragraph]) -> Iterator[Paragraph]:
-    """Join paragraphs without words to the paragraph before them; at the beginning, to the first with words."""
+    """Join paragraphs without words to the paragraph before them; at the beginning of a chapter, to the first with
+    words.
+    """
     group: list[Paragraph] = []
     spoken: Paragraph | None = None  # the one with words in the group
     for paragraph in paragraphs:
-        if not is_speakable(paragraph.text):
-            group.append(paragraph)
-        elif spoken is None:
-            group, spoken = [_merged(paragraph, [*group, paragraph])], paragraph
-        else:
+        has_words = is_speakable(paragraph.text)
+        if spoken is not None and (has_words or paragraph.chapter):
             yield _merged(spoken, group)
-            group, spoken = [paragraph], paragraph
+            group, spoken = [], None
+        group.append(paragraph)
+        if has_words:
+            spoken = paragraph
     if spoken is not None:
         yield _merged(spoken, group)
 

@@ -48,7 +48,7 @@ def test_sentences_are_grouped_and_never_cut() -> None:
     assert texts(parse(sentence * 7)) == [(sentence * 3).strip(), (sentence * 3).strip(), sentence.strip()]
     long = "A sentence " + "that goes on " * 18 + "ends."
     assert 200 < len(long) < 300
-    assert texts(parse(f"Short. {long} Short.")) == ["Short.", long, "Short."]
+    assert texts(parse(f"Short. {long} {long} Short.")) == ["Short.", long, long, "Short."]
 
 
 def test_huge_sentences_are_cut_at_clauses() -> None:
@@ -100,6 +100,11 @@ def test_paragraph_without_words_joins_a_neighbour() -> None:
     assert texts(parse("🎉🎉\n\nHello.\n\n🎉\n\n—")) == ["🎉🎉 Hello. 🎉 —"]
     with pytest.raises(InvalidText, match="no words"):
         parse("🎉\n\n***\n")
+
+
+def test_heading_without_words_begins_the_chapter_of_what_follows() -> None:
+    script = parse("# 🎉\n\nHello.\n\n# 🎈\n\n🎉\n\nBye.\n\n—\n\n# 🎊", "a.md")
+    assert [(card.text, card.chapter) for card in script.cards] == [("🎉 Hello.", "🎉"), ("🎈 🎉 Bye. —", "🎈")]
 
 
 @pytest.mark.parametrize(

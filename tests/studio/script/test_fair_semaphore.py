@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 
 import pytest
@@ -80,6 +81,32 @@ def test_owner_with_the_fewest_slots_is_next() -> None:
     for thread in threads:
         thread.join(30)
     assert not slots._held
+
+
+def test_slots_freed_at_once_are_both_granted() -> None:
+    """The one with the longer wait wakes first, but has to wait until the one with fewer slots has one."""
+    slots = FairSemaphore(lambda: 3)
+    order: list[str] = []
+    go = threading.Event()
+
+    def take(owner: str) -> None:
+        with slots.slot(owner):
+            order.append(owner)
+            go.wait(30)
+
+    threads = [threading.Thread(target=take, args=(owner,), daemon=True) for owner in ("ann", "carl")]
+    with slots.slot("ann"), ExitStack() as ben:
+        for _ in range(2):
+            ben.enter_context(slots.slot("ben"))
+        for number, thread in enumerate(threads, 1):
+            thread.start()
+            until(partial(lambda n: len(slots._queue) == n, number))
+        with slots._changed:
+            ben.close()
+        until(lambda: order == ["carl", "ann"])
+    go.set()
+    for thread in threads:
+        thread.join(30)
 
 
 def test_a_waiter_whose_count_fails_keeps_no_place() -> None:
