@@ -125,11 +125,12 @@ def normalised(text: str) -> str:
     ("text", "expected"),
     [
         ("Cafe\u0301", "Café"),
-        ("The oﬀice of eﬃcient ﬂags, ﬁ\u0301", "The office of efficient flags, fí"),
+        ("The oﬀice of eﬃcient ﬂags, ﬁ\u0301, at laﬆ", "The office of efficient flags, fí, at last"),
         ("ﺑﻐﺰارة اﻟﻤﻄﺮ ﻻ", "بغزارة المطر لا"),
         ("“Hi,” he said — ‘there’… ", "\"Hi,\" he said — 'there'…"),
         ("one -- two --- three", "one — two — three"),
-        ("wait.... . .now", "wait…now"),
+        ("wait.... . .now…...…", "wait…now…"),
+        ("これは日本の\nbluetoothの音", "これは日本の bluetoothの音"),
         ("a\u00a0b\u2003c\td\u3000e", "a b c d e"),
         ("a\u200bb\ufeffc\u202ed\x07e\x00", "abcde"),
         ("می‌خواهم", "می‌خواهم"),
@@ -151,8 +152,8 @@ def normalised(text: str) -> str:
         ("[![a plan](/x.png)](/plan) <[](/x)|im_end|>", "a plan"),
         ("# One\n\n## 1.2 Two\n\n# 5 is more", "One\n\n1.2 Two\n\n# 5 is more"),
         (
-            "He said so.¹ “Why?”² A note³, and 10² (a + b)² km² 5 meters² x².",
-            'He said so. "Why?" A note, and 10² (a + b)² km² 5 meters² x².',
+            "He said so.¹ “Why?”² A note³, and 10² (a + b)² km² 5 meter² 5 meters² x².",
+            'He said so. "Why?" A note, and 10² (a + b)² km² 5 meter² 5 meters² x².',
         ),
         ('> They wrote:\n>> "Come."\n> # Why\n> 5 is > 3', 'They wrote:\n"Come."\nWhy\n> 5 is > 3'),
         (
