@@ -39,4 +39,4 @@ class ConcurrencyLimiter:
         finally:
             slots.inside -= 1
             if not slots.inside:
-                self._slots.pop(address, None)
+                del self._slots[address]

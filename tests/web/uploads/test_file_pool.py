@@ -22,6 +22,7 @@ def test_file_is_deleted_whether_its_job_succeeds_fails_or_is_refused(tmp_path: 
 
     async def main() -> None:
         pool, upload = FilePool(tmp_path), stored()
+        assert await pool.run(REQUEST, None, lambda: "No file.") == "No file."
         assert await pool.run(REQUEST, upload, Path(upload["path"]).read_text) == "Hello."
         assert list(tmp_path.iterdir()) == []
         with pytest.raises(ZeroDivisionError):
