@@ -68,13 +68,7 @@ class Segmentation:
         Raises InvalidText if there is nothing to say, or if a pause or all pauses together are too long.
         """
         text = with_plain_line_ends(text)
-        before = 0 if last is None else _line_ends_between(last, text)
-        planned = []
-        for segment in self._split(text, speaker):
-            if last and not last.silence_after and not segment.silence_before:
-                segment = replace(segment, silence_before=self._pause_after(last.text, before))
-            planned.append(segment)
-            last, before = segment, segment.line_ends
+        planned = self._split(text, last, speaker)
         planned[-1] = replace(planned[-1], line_ends=max(planned[-1].line_ends, line_ends_after(text)))
         return planned
 
@@ -84,8 +78,9 @@ class Segmentation:
             return _PARAGRAPH_PAUSE * self.sentence_pause
         return self.sentence_pause if line_ends or ends_sentence(text) else 0.0
 
-    def _split(self, text: str, speaker: str) -> list[Segment]:
-        """Return the segments of a text, with no other silence than the pauses in it."""
+    def _split(self, text: str, last: Segment | None, speaker: str) -> list[Segment]:
+        """Return the segments of a text, with silence around them."""
+        before = 0 if last is None else _line_ends_between(last, text)
         segments: list[Segment] = []
         waiting = 0.0  # seconds of silence before the first segment
         for piece, pause in split_pauses(text):
@@ -95,13 +90,15 @@ class Segmentation:
                 planned = self._split_piece(tagged)
             except InvalidText:  # nothing between two pauses
                 planned = []
-            if planned and not segments:
-                planned[0] = replace(planned[0], silence_before=waiting)
-            segments += planned
+            for segment in planned:
+                silence = self._pause_after(last.text, before) if last and not last.silence_after else waiting
+                segments.append(replace(segment, silence_before=silence))
+                last, before, waiting = segment, segment.line_ends, 0.0
             if segments:
                 segments[-1] = replace(segments[-1], silence_after=segments[-1].silence_after + pause)
             else:
                 waiting += pause
+            last = None  # the pause replaces the one between sentences, even if it has no length
         if not segments:
             raise InvalidText("text.no_words")
         return segments

@@ -400,6 +400,8 @@ def test_explicit_pauses_replace_sentence_pauses() -> None:
     assert [(s.text, s.silence_before, s.silence_after) for s in paused] == [
         ("One.", 1, 0), ("(Two!)", 0.25, 2), ("Three", 0, 0), ("Four?", 0.25, 0), ("Five.", 0.25, 0)
     ]  # fmt: skip
+    joined = [*plan("One. [pause:0]Two. Three."), *plan(" [pause:0] Four.", Segment("Three."))]
+    assert [segment.silence_before for segment in joined] == [0, 0, 0.25, 0]
     long = plan("A sentence of so many words that it is cut in its middle, and goes on. Another.")
     assert [segment.silence_before for segment in long] == [0, 0, 0, 0.25]
     assert Segmentation().plan("One. Two.") == [Segment("One. Two.")]
