@@ -175,6 +175,8 @@ def test_late_take_is_kept_but_not_chosen(storage: Storage) -> None:
     storage.scripts.edit(one.id, "Other words.")
     late = storage.scripts.attach(one.id, spoken("One."))
     assert (late.take_id, late.state) == (None, "queued")
+    storage.scripts.lock(one.id)
+    assert storage.scripts.attach(one.id, spoken("Other words.")).take_id is not None, "it was locked without a take"
     storage.scripts.set_voice(two.id, ada.id)
     assert storage.scripts.attach(two.id, spoken("Two.")).take_id is None
     assert storage.scripts.attach(two.id, spoken("Two.", voice_id=ada.id)).state == "spoken"
