@@ -231,6 +231,15 @@ def test_dictionaries_are_isolated_by_owner_and_entries_replaced(storage: Storag
     assert words.list(owner="ann") == []
 
 
+def test_entries_of_an_owner_are_limited(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.repositories.pronunciations.MAX_ENTRIES", 2)
+    words, full = storage.pronunciations, [Pronunciation("kn", "knots"), Pronunciation("SQL", "sequel")]
+    words.put([Pronunciation("sql", "S Q L"), *full])
+    with pytest.raises(InvalidInput, match="room for 2 words"):
+        words.put([Pronunciation("kHz", "kilohertz")])
+    assert words.list() == full
+
+
 def test_favourites_are_isolated_by_owner_and_deleted_with_the_voice(storage: Storage) -> None:
     ids = [storage.voices.add(voice(name), owner="ann").id for name in ("Anna", "Ben")]
     for voice_id in ids:

@@ -101,6 +101,7 @@ def test_restored_voice_gets_a_free_name(library: VoiceLibrary) -> None:
     third = library.rename(library.add(voice("Bea")).id, "ada")
     back = library.restore(first.id)
     assert (back.name, library.restore(second.id).name) == ("Ada 2", "ADA 3")
+    assert back.updated > first.updated, "another name is a change"
     assert library.find("ada") == third
     assert library.load(first.id).references == voice("Ada").references
     assert library.list(search="2") == [back]

@@ -462,3 +462,22 @@ def test_cards_of_a_dead_process_are_spoken_by_another(
     with pytest.raises(ClaimLost):
         dead.scripts.attach(cards()[0].id, spoken(TEXTS[0]), owner=OWNER, run_id="d" * 32)
     assert [card.takes for card in cards()] == [1] * 4
+
+
+def test_cards_of_another_process_are_spoken_when_it_ends(
+    runner: ScriptRunner,
+    storage: Storage,
+    script: str,
+    cards: Callable[[], list[CardRecord]],
+    others_at_once: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    others_speak = Mock(wraps=storage.scripts.others_speak)
+    monkeypatch.setattr(storage.scripts, "others_speak", others_speak)
+    storage.scripts.queue(script, [cards()[0].id], owner=OWNER)
+    storage.scripts.claim(script, "d" * 32, owner=OWNER)
+    runner.start(OWNER, script)
+    until(lambda: others_speak.called)
+    storage.scripts.end_run(script, "d" * 32, owner=OWNER)
+    until(finished(runner, script))
+    assert [card.state for card in cards()] == ["spoken", "new", "new", "new"]
