@@ -135,7 +135,10 @@ def test_all_cards_are_spoken_in_order_and_stored(
     assert counted(runner._engine.metrics, "script")["speeches"] == len(TEXTS)
     assert actor.visitors == ["Ann"] * 4, "cards are spoken in the context of the caller of `start`"
     assert [card.state for card in cards()] == ["spoken"] * 4
-    assert runner.real_time_factor is not None
+    factor = runner.real_time_factor
+    assert factor is not None
+    actor.slots = 4
+    assert runner.real_time_factor == factor / 2, "two cards are spoken at once"
     (take,) = storage.scripts.takes(cards()[0].id, owner=OWNER)
     assert (take.text, take.voice_name, take.seed, take.model, take.stop_reason) == (TEXTS[0], "Ann", 7, "fake", "end")
     assert take.settings == {"temperature": actor.default_options.temperature, "top_p": 0.8, "top_k": 30}
@@ -289,6 +292,22 @@ def test_card_edited_while_spoken_is_spoken_again(
     assert "Other words." in actor.said
     assert [card.state for card in cards()] == ["spoken"] * 4
     assert cards()[0].takes == 2
+
+
+def test_card_edited_before_it_fails_is_spoken_again(
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
+) -> None:
+    first = cards()[0].id
+
+    def edit_and_fail(_: int) -> Exception:
+        storage.scripts.edit(first, "Other words.", owner=OWNER)
+        return InvalidText("This cannot be said.")
+
+    actor.errors = {TEXTS[0]: Mock(pop=edit_and_fail)}
+    storage.scripts.queue(script, [first], owner=OWNER)
+    runner.start(OWNER, script)
+    until(finished(runner, script))
+    assert (cards()[0].state, cards()[0].failure) == ("spoken", None)
 
 
 def test_deleted_card_or_script_does_not_stop_the_runner(
