@@ -10,7 +10,7 @@ import soundfile
 
 from engine.audio import encode_audio
 from engine.errors import InvalidInput, InvalidOption
-from studio.audio_files.concatenate import FileFormat, TakeAudio, concatenate_takes
+from studio.audio_files.concatenate import FileFormat, TakeAudio, concatenate_takes, write_takes
 
 RATE = 22050
 
@@ -47,6 +47,13 @@ def test_lossy_file_has_total_length_and_pause(format: FileFormat, rate: int) ->
     middle = samples[round(1.15 * rate) : round(1.35 * rate)]
     assert np.abs(middle).max() < 0.05
     assert np.abs(samples[round(1.7 * rate) : round(2.3 * rate)]).max() > 0.4
+
+
+def test_file_of_a_loudness_has_a_rate_of_its_format() -> None:
+    file = io.BytesIO()
+    write_takes(file, [TakeAudio(encode_audio(tone(1.0, 44100), 44100, "flac"))], "opus", {}, -16.0)
+    file.seek(0)
+    assert soundfile.info(file).samplerate == 48000
 
 
 def test_takes_are_consumed_one_by_one_in_constant_memory() -> None:
