@@ -1,9 +1,10 @@
-"""Rules that write out parts of a text: a pattern, and a function of its match."""
+"""Rules that write out parts of a text: a pattern, and its replacement as for `re.sub`."""
 
 import re
 from collections.abc import Callable
 
-Rule = tuple[re.Pattern[str], Callable[[re.Match[str]], str]]
+Replacement = Callable[[re.Match[str]], str] | str
+Rule = tuple[re.Pattern[str], Replacement]
 
 # Marks a word to be spelled; a private-use character, which normalised text never contains.
 SPELL = "\ue000"
@@ -18,9 +19,9 @@ DIRECTIONS = {"N": "North", "E": "East", "S": "South", "W": "West"}
 _TEXT_ENDS = re.compile(r"\s*+\Z")
 
 
-def rule(pattern: str, replace: Callable[[re.Match[str]], str] | str) -> Rule:
-    """Return a rule. replace: a function, or a template as for `re.sub`."""
-    return re.compile(pattern), replace if callable(replace) else lambda match: match.expand(replace)
+def rule(pattern: str, replacement: Replacement) -> Rule:
+    """Return a rule."""
+    return re.compile(pattern), replacement
 
 
 def ends_text(match: re.Match[str]) -> bool:

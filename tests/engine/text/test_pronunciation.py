@@ -80,7 +80,10 @@ SPOKEN = [
     ("1000000 or 12000000000", "one million or twelve billion"),
     ("3.14, 0.5", "three point one four , zero point five"),
     ("007 agents", "zero zero seven agents"),
-    ("in 1984, 1900 and 1905", "in nineteen eighty four , nineteen hundred and nineteen oh five"),
+    (
+        "in 1984, 1900 and 1905, or 1910",
+        "in nineteen eighty four , nineteen hundred and nineteen oh five , or nineteen ten",
+    ),
     ("from 2007 to 2026", "from two thousand seven to twenty twenty six"),
     ("the 1990s and the '80s", "the nineteen nineties and the eighties"),
     ("1st, 2nd, 12th, 20th, 101st", "first , second , twelfth , twentieth , one hundred first"),
