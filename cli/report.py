@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 # For a take of one segment, and for some segments of a longer take.
 _FAULTS: dict[StopReason, tuple[str, str]] = {
     "length": (
-        "Stopped at its length limit: the end may be missing or repeated",
-        "stopped at its length limit: words may be missing or repeated",
+        "Cut off because it did not end: the end may be missing or repeated",
+        "was cut off because it did not end: words may be missing or repeated",
     ),
     "short": (
         "Too short for its words, some of which are probably missing: compare the voice's clip with its transcript",

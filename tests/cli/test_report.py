@@ -20,10 +20,10 @@ def result(*reasons: StopReason, frames: int = 20) -> SpeechResult:
             replace(result("end"), underruns=2, stall_seconds=0.75),
             "Spoken to the end",
         ),
-        (result("length"), "Stopped at its length limit: the end may be missing or repeated"),
+        (result("length"), "Cut off because it did not end: the end may be missing or repeated"),
         (
             result("end", "length", "end", "length"),
-            "Segment 2, 4 of 4 stopped at its length limit: words may be missing or repeated",
+            "Segment 2, 4 of 4 was cut off because it did not end: words may be missing or repeated",
         ),
         (
             result("short"),
@@ -32,7 +32,7 @@ def result(*reasons: StopReason, frames: int = 20) -> SpeechResult:
         (
             result("short", "length", "short"),
             (
-                "Segment 2 of 3 stopped at its length limit: words may be missing or repeated; "
+                "Segment 2 of 3 was cut off because it did not end: words may be missing or repeated; "
                 "Segment 1, 3 of 3 is too short for its words, some of which are probably missing"
             ),
         ),

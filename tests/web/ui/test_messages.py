@@ -27,10 +27,10 @@ def result(*reasons: StopReason, frames: int = 20, overall: StopReason | None = 
             replace(result("end"), underruns=2, stall_seconds=0.75),
             "Spoken to the end",
         ),
-        (result("length"), "Stopped at the length limit: the end may be missing or repeated"),
+        (result("length"), "Cut off because it did not end: the end may be missing or repeated"),
         (
             result("end", "length", "end", "length", overall="length"),
-            "Segment 2, 4 of 4 stopped at the length limit: words may be missing or repeated",
+            "Segment 2, 4 of 4 was cut off because it did not end: words may be missing or repeated",
         ),
         (
             result("short"),
@@ -39,7 +39,7 @@ def result(*reasons: StopReason, frames: int = 20, overall: StopReason | None = 
         (
             result("end", "length", "short", overall="length"),
             (
-                "Segment 2 of 3 stopped at the length limit: words may be missing or repeated; "
+                "Segment 2 of 3 was cut off because it did not end: words may be missing or repeated; "
                 "Segment 3 of 3 is too short for its words, some of which are probably missing"
             ),
         ),
