@@ -86,22 +86,26 @@ def parse_file(data: bytes, name: str) -> Script:
     return parse(decode_text(data), name)
 
 
-def parse(text: str, name: str = "") -> Script:
+def parse(text: str, name: str = "", *, speed: float = 1.0) -> Script:
     """Split a text, which may have SSML, into cards. Without a known suffix the format is detected: a table, subtitles,
     Markdown or plain text.
 
+    speed: of cards whose text sets none.
     Raises InvalidText for a text that is too long or has no words.
     """
     text, suffix = checked_text(text), PurePath(name).suffix.lower()
     if suffix in (".csv", ".tsv") or (not suffix and is_table(text)):
-        return cards_of(read_table(text))
+        return cards_of(read_table(text), speed)
     text = plain_text(_NO_CHARACTER.sub("", with_plain_line_ends(text)))
-    return cards_of(_read(_LONG_SPACE.sub("    ", text), suffix))
+    return cards_of(_read(_LONG_SPACE.sub("    ", text), suffix), speed)
 
 
-def cards_of(document: Document) -> Script:
-    """Split a document into cards. Raises InvalidText if it has no words or too many cards."""
-    paragraphs = map(_storable, document.paragraphs)
+def cards_of(document: Document, speed: float = 1.0) -> Script:
+    """Split a document into cards. speed: of cards whose text sets none.
+
+    Raises InvalidText if it has no words or too many cards.
+    """
+    paragraphs = (replace(_storable(paragraph), speed=speed) for paragraph in document.paragraphs)
     passages = _saved(paragraphs) if document.is_saved else _passages(_with_one_spelling(paragraphs))
     made = (card for passage in passages for card in _cards_of(*passage, document.paragraph_pause))
     cards = tuple(islice(made, MAX_CARDS + 1))

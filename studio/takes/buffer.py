@@ -58,8 +58,9 @@ class TakeBuffer:
         return self._append(samples)
 
     def finish(self) -> NDArray[np.int16]:
-        """Append what was held back, after the last chunk; return it."""
-        return self._append(self._tempo.finish() if self._tempo else np.zeros(0, np.int16))
+        """Append what was held back, after the last chunk; return it. Nothing is left for another call."""
+        tempo, self._tempo = self._tempo, None
+        return self._append(tempo.finish() if tempo else np.zeros(0, np.int16))
 
     def _append(self, samples: NDArray[np.int16]) -> NDArray[np.int16]:
         self._chunks.append(samples)

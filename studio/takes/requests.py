@@ -63,6 +63,7 @@ class UnfinishedTake:
     def finish(self, model: str, result: SpeechResult | None, stop_reason: str = "") -> NewTake:
         """Return the take for storage. stop_reason: of a take without a result. Raises InvalidInput."""
         request, buffer = self.request, self.buffer
+        buffer.finish()  # a take that ended early has not been finished
         given: dict[str, str | float] = {LANGUAGE: request.options.language, PARAGRAPH_PAUSE: request.paragraph_pause}
         if request.speed != 1:
             given[SPEED] = request.speed

@@ -76,6 +76,15 @@ def test_take_at_a_speed_has_the_length_and_word_times_of_that_speed() -> None:
     ]
 
 
+def test_take_at_a_speed_that_ends_early_is_stored_with_its_last_samples() -> None:
+    buffer = TakeBuffer(8_000, speed=1.6)
+    buffer.add(chunk(np.sin(np.arange(8_000) / 9) / 2, 0))
+    request, speech = TakeRequest("One.", "f" * 32, SpeakOptions(), speed=1.6), SimpleNamespace(seed=1)
+    unfinished = UnfinishedTake(request, "A", speech, buffer)  # type: ignore[arg-type]
+    assert unfinished.finish("m", None, "error").duration == 0.625
+    assert len(buffer.finish()) == 0, "nothing is left"
+
+
 def test_take_at_a_speed_can_be_replaced_from_a_sample_on() -> None:
     take = TakeBuffer(8_000, speed=0.8)
     take.add(chunk(np.ones(4_000) / 2, 0))

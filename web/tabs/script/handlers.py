@@ -88,9 +88,7 @@ class ScriptHandlers:
         try:
             sent = parse_payload(ScriptText, **fields)
             creator = self._creator(token, request)
-            script = parse(sent.text)
-            cards = (replace(card, speed=sent.speed) if card.speed == 1 else card for card in script.cards)
-            script = replace(script, cards=tuple(cards))
+            script = parse(sent.text, speed=sent.speed)
             script_id = self._create(script, script.title or default_name(script), sent.picked, creator, request)
         except Exception as error:
             return notice(error_message(error, texts), "bad"), gr.skip(), gr.skip(), gr.skip()

@@ -284,13 +284,18 @@ class SpeakHandlers:
         return {**start, "status": status, "facts": facts}
 
     def _chunk_messages(self, take: TakeBuffer, speech: MeasuredSpeech, texts: Texts) -> Iterator[Message]:
-        status = ""
-        for chunk in speech:
-            known, samples = len(take.words), take.add(chunk)
-            status = messages.progress(chunk, take.seconds, texts)
-            yield _chunk_message(take, samples, status, take.words[known:])
+        status, failure = "", None
+        try:
+            for chunk in speech:
+                known, samples = len(take.words), take.add(chunk)
+                status = messages.progress(chunk, take.seconds, texts)
+                yield _chunk_message(take, samples, status, take.words[known:])
+        except Exception as error:
+            failure = error
         if len(rest := take.finish()):
             yield _chunk_message(take, rest, status)
+        if failure:
+            raise failure
 
     def _end_message(
         self, pending: PendingTake | None, result: SpeechResult | None, status: str, texts: Texts

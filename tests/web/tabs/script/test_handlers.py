@@ -181,10 +181,12 @@ def test_invalid_text_is_rejected(page: Page, text: Any) -> None:
 
 
 def test_text_of_speak_becomes_a_script_at_its_speed(page: Page) -> None:
-    trouble, text, desk, _, tabs = page.events.move_text("[speed:0.8] One.\n\nTwo.", None, 1.25, page.token, REQUEST)
+    trouble, text, desk, _, tabs = page.events.move_text(
+        "[speed:0.8] One.\n\nTwo.\n\n[speed:1] Three.", None, 1.25, page.token, REQUEST
+    )
     assert (trouble, text, tabs.selected) == ("", "", "script")
     page.open(desk["show"])
-    assert [card["speed"] for card in page.cards] == [0.8, 1.25]
+    assert [card["speed"] for card in page.cards] == [0.8, 1.25, 1]
     trouble, *_, tabs = page.events.move_text("One.", None, 3, page.token, REQUEST)
     assert ('role="alert"' in trouble, tabs) == (True, gr.skip())
 
@@ -452,9 +454,9 @@ def test_arbitrary_actions_are_answered(page: Page, question: dict[str, Any]) ->
 def test_script_in_progress_during_a_deletion_is_not_created(
     events: ScriptHandlers, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow_parse(text: str) -> Script:
+    def slow_parse(text: str, *, speed: float) -> Script:
         storage.delete_owner("local")
-        return parse(text)
+        return parse(text, speed=speed)
 
     monkeypatch.setattr(handlers, "parse", slow_parse)
     assert "deleted in the meantime" in events.create_script(PLAY, None, None, REQUEST)[0]

@@ -267,19 +267,26 @@ def test_voice_of_another_owner_is_unknown(speaking: SpeakHandlers, library: Voi
 
 
 @pytest.mark.parametrize(
-    ("failure", "says"),
-    [(EngineFailed("The model failed."), "The model failed."), (KeyError("x"), str(OUR_FAULT))],
+    ("failure", "says", "speed"),
+    [(EngineFailed("The model failed."), "The model failed.", 1), (KeyError("x"), str(OUR_FAULT), 1.25)],
 )
 def test_error_during_speech_keeps_the_spoken_part(
-    speaking: SpeakHandlers, context: WebContext, engine: FakeEngine, anna: str, failure: Exception, says: str
+    speaking: SpeakHandlers,
+    context: WebContext,
+    engine: FakeEngine,
+    anna: str,
+    failure: Exception,
+    says: str,
+    speed: float,
 ) -> None:
     engine.script.fail_after, engine.script.failure = 2, failure
-    sent = list(messages(speaking, "Long text. " * 20, anna))
+    sent = list(messages(speaking, "Long text " * 20, anna, settings=("", 0.7, 0.8, 30, 0, speed, "", "fake")))
     end = sent[-1]
     assert end["status"].startswith(says)
     assert "What was spoken is kept" in end["status"]
     assert end["problem"]
     assert end["stop_reason"] is None
+    assert end["total"] == len(received(sent)) == round(2 * CHUNK * FRAME / speed)
     np.testing.assert_array_equal(stored_samples(context, end), received(sent))
     assert context.takes.get(end["take"], owner=LOCAL).stop_reason == "error"
     assert engine.speeches[0].closed
