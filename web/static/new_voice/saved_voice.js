@@ -11,6 +11,7 @@ export function mount({ element, props, trigger, watch }) {
   const find = (selector) => element.querySelector(selector);
   const line = find(".rp-saved");
   let acts = 0; // of the user, when the voice was last asked for
+  let listed = false; // whether the list of voices has had this one
 
   function offer() {
     line.hidden = false;
@@ -33,11 +34,21 @@ export function mount({ element, props, trigger, watch }) {
     return countActs() === acts ? { __type__: "update", selected: "speak" } : UNCHANGED;
   }
 
+  function follow(voices) {
+    const known = voices.some(({ id }) => id === props.value?.id);
+    if (listed && !known) close(); // the voice was deleted
+    listed = known;
+  }
+
   draw(element);
   find(".rp-saved-use").onclick = use;
   find(".rp-saved-close").onclick = close;
   document.addEventListener("reprise:picked", ({ detail }) => detail === props.value?.id && close());
+  document.addEventListener("reprise:coloured", ({ detail }) => follow(detail));
   document.addEventListener("reprise:forgotten", close);
-  watch("value", () => props.value && (hasActed() ? offer() : use()));
+  watch("value", () => {
+    listed = false;
+    return props.value && (hasActed() ? offer() : use());
+  });
   window.repriseSaved = { offer, tabToShow };
 }

@@ -60,7 +60,7 @@ class VoiceRail {
     answer("voice", this.voices.some(({ id }) => id === named("voice")));
     this.links.arrived();
     this.show();
-    document.dispatchEvent(new CustomEvent("reprise:coloured"));
+    document.dispatchEvent(new CustomEvent("reprise:coloured", { detail: voices }));
   }
 
   // ---- the list
