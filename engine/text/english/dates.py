@@ -198,6 +198,7 @@ TIMES: tuple[Rule, ...] = (
     ),
     rule(r"(?<=\d:[0-5]\d)(?=[A-Za-z])", " "),
     rule(r"\b(\d{1,4}) ?h(?:rs?\.?)? ?(\d{1,4}) ?m(?:ins?)?(?: ?(\d{1,4}) ?s(?:ecs?)?)?\b" + STOP, _duration),
+    rule(r"(?<![\w.,:])([01]?\d|2[0-4])h([0-5]\d)(?![\w:]|[.,]\d)", r"\1:\2"),  # "19h30"
     rule(r"()\b(\d{1,4}) ?m(?:ins?)? ?(\d{1,4}) ?s(?:ecs?)?\b", _duration),
     rule(r"\b(\d{1,4}) ?m(?= (?:ago|later|left|remaining)\b)", lambda match: _count(int(match[1]), "minute")),
     rule(r"(?i)(\d|\d\s?[ap]\.?m\b\.?)\s?[-–]\s?(?=\d{1,2}(?::\d\d|\s?[ap]\.?m\b))", r"\1 to "),

@@ -196,8 +196,12 @@ MONEY: tuple[Rule, ...] = (
         lambda match: f"{match[1] or ''}{match[2].replace('.', '')}.{match[3]}",
     ),
     rule(r"((?:€|\bEUR)\s?)?(?<![\w.,])(\d+),(\d\d)\b(?![.,]?\d)(?(1)|(?=\s?(?:€|EUR\b)))", r"\1\2.\3"),
+    rule(  # "5-10 USD", "5-10 €"
+        rf"{_ALONE}({NUMBER})\s?-\s?(?={NUMBER}\s?(?:{_SIGN}(?!\w|\s?\d)|(?:{'|'.join(_CODES)})\b))", r"\1 to "
+    ),
     rule(rf"{_ALONE}({NUMBER})\s?({_SIGN})(?![\w]|\s?\d)", r"\2\1"),  # "5 €"
     rule(rf"~(?=\s?(?:{'|'.join(_COUNTRIES)})?{_SIGN}\s?\d)", " about "),
+    rule(rf"({_SIGN}{NUMBER}) ?/ ?(?:each|ea)\b", r"\1 each"),
     rule(rf"({_SIGN}{NUMBER})/(?=[a-z]{{4,}}\b)", r"\1 per "),  # "$8/child"
     rule(rf"({_SIGN})\s?({NUMBER})\s?({'|'.join(_CODES)})\b", _dollars),
     rule(rf"\b({'|'.join(_CODES)})\s?({NUMBER})|{_ALONE}({NUMBER})\s?({'|'.join(_CODES)})\b", _code),
@@ -264,6 +268,7 @@ MEASURES: tuple[Rule, ...] = (
         lambda match: f"{match[1]} {spelled(match[2])}",
     ),
     rule(r"\b(iPhone \d)s\b", rf"\1 S{SPELL}"),
+    rule(r"(?<=\d)(\s?[kKMGT]b)(?=/s(?:ec)?\b)", r"\1it"),  # a rate of bits; that of bytes is "MB/s"
     rule(rf"(?<=\d)(\s?(?:%|{UNIT})|[kKMB])\s?[-–]\s?(?=\d)", r"\1 to "),
     rule(
         rf"\b({NUMBER})(?:([kKmMB])(?=(?: to [\d.,]+[kKmMB])?\s(?:[a-z]+\s)?(?:{_COUNTED})\b)|\s?([bmt]n)\b)",

@@ -21,7 +21,7 @@ _UNITS = {
     "hz": "hertz", "khz": "kilohertz", "mhz": "megahertz", "ghz": "gigahertz", "db": "decibels",
     "kb": "kilobytes", "mb": "megabytes", "gb": "gigabytes", "tb": "terabytes",
     "kib": "kibi bytes", "mib": "mebi bytes", "gib": "gibi bytes", "tib": "tebi bytes",
-    "kbit": "kilobits", "mbit": "megabits", "gbit": "gigabits", "kbps": "kilobits per second",
+    "kbit": "kilobits", "mbit": "megabits", "gbit": "gigabits", "tbit": "terabits", "kbps": "kilobits per second",
     "mbps": "megabits per second", "gbps": "gigabits per second",
     "kw": "kilowatts", "kwh": "kilowatt hours", "mah": "milli amp hours", "kj": "kilo joules",
     "W": "watts", "Wh": "watt hours", "V": "volts", "Ω": "ohms", "lm": "lumens", "lx": "lux",
