@@ -5,6 +5,7 @@ const END = 0x06054b50; // end of the directory; with another for archives beyon
 const [LOCATOR, END_64] = [0x07064b50, 0x06064b50];
 const RECORD = 0x02014b50; // of a file, in the directory
 const [END_BYTES, LOCATOR_BYTES, END_64_BYTES, RECORD_BYTES] = [22, 20, 56, 46];
+const LONGEST_COMMENT = 0xffff; // at the end of the archive
 const ELSEWHERE = 0xffffffff; // a number that is in the extra field of the record
 const SIZES_64 = 1; // the extra field with such numbers
 
@@ -18,12 +19,13 @@ export async function partsOf(file, most) {
 
 // The files of an archive in the order of their bytes. record: of the directory. begin, end: their range. bytes: when unpacked.
 async function entriesOf(file) {
-  const tail = await view(file, Math.max(0, file.size - END_BYTES - LOCATOR_BYTES), file.size);
-  const last = tail.byteLength - END_BYTES;
-  if (tail.getUint32(last, true) !== END) return [];
+  const tail = await view(file, Math.max(0, file.size - LOCATOR_BYTES - END_BYTES - LONGEST_COMMENT), file.size);
+  const last = endIn(tail);
+  if (last === -1) return [];
   let [size, begin] = [tail.getUint32(last + 12, true), tail.getUint32(last + 16, true)];
-  if (last && tail.getUint32(0, true) === LOCATOR) {
-    const place = long(tail, 8);
+  const locator = last - LOCATOR_BYTES;
+  if (locator >= 0 && tail.getUint32(locator, true) === LOCATOR) {
+    const place = long(tail, locator + 8);
     const large = await view(file, place, place + END_64_BYTES);
     if (large.getUint32(0, true) !== END_64) return [];
     [size, begin] = [long(large, 40), long(large, 48)];
@@ -32,6 +34,14 @@ async function entriesOf(file) {
   const entries = records.map(entryOf).sort((one, other) => one.begin - other.begin);
   entries.forEach((entry, i) => (entry.end = entries[i + 1]?.begin ?? begin));
   return entries;
+}
+
+// Where the end of the directory begins, which only a comment follows; -1 if there is none.
+function endIn(tail) {
+  const comment = (at) => tail.byteLength - at - END_BYTES;
+  let at = tail.byteLength - END_BYTES;
+  while (at >= 0 && !(tail.getUint32(at, true) === END && tail.getUint16(at + 20, true) === comment(at))) at--;
+  return Math.max(at, -1);
 }
 
 const view = async (file, begin, end) => new DataView(await file.slice(begin, end).arrayBuffer());

@@ -22,7 +22,7 @@ const bytesOf = (format, ...numbers) => {
 };
 
 // An archive as ZipFile writes it, uncompressed. large: with the fields for archives beyond 4 GB.
-function archive(files, { large = false, name = "all.zip" } = {}) {
+function archive(files, { large = false, name = "all.zip", comment = "" } = {}) {
   let place = 0;
   const [contents, records] = [[], []];
   for (const [name, content] of Object.entries(files)) {
@@ -38,8 +38,8 @@ function archive(files, { large = false, name = "all.zip" } = {}) {
   const end64 = bytesOf("4822448888", 0x06064b50, 44, 45, 45, 0, 0, count, count, size, place);
   const locator = bytesOf("4484", 0x07064b50, 0, place + size, 1);
   const shown = large ? [0xffff, 0xffff, 0xffffffff, 0xffffffff] : [count, count, size, place];
-  const end = bytesOf("42222442", 0x06054b50, 0, 0, ...shown, 0);
-  return new File([...contents, ...records, ...(large ? [end64, locator] : []), end], name);
+  const end = bytesOf("42222442", 0x06054b50, 0, 0, ...shown, comment.length);
+  return new File([...contents, ...records, ...(large ? [end64, locator] : []), end, comment], name);
 }
 
 // The files of an archive, read by its directory.
@@ -76,6 +76,17 @@ for (const large of [false, true]) {
     assert.equal((await partsOf(archive(FILES, { large }), { bytes: 150, files: 200 })).length, 4);
   });
 }
+
+test("an archive with a comment is cut, also if this looks like the end of one", async () => {
+  const mark = bytesOf("4", 0x06054b50).toString();
+  for (const large of [false, true]) {
+    for (const comment of ["Voices of a friend", "x".repeat(65_535), `${mark}${"x".repeat(30)}`, mark]) {
+      const parts = await partsOf(archive(FILES, { large, comment }), { bytes: 1 << 20, files: 3 });
+      assert.deepEqual(Object.assign({}, ...(await Promise.all(parts.map(unpacked)))), FILES);
+      assert.equal(parts.length, 3);
+    }
+  }
+});
 
 test("bytes are those of the unpacked files if these are more", async () => {
   const file = archive({ a: "12345", b: "12345", c: "12345" });
