@@ -3,9 +3,10 @@
 import { whenLeaving } from "./leaving.js";
 
 export class Marks {
-  // send(id, marked): sends a mark; `over` is called when the server has answered it, or will not.
-  constructor(send) {
-    Object.assign(this, { send, wanted: new Map(), sent: null });
+  // send(id, marked): sends a mark; `over` is called when the server has answered it, `failed` when it has refused it or will not
+  // answer. show(id, marked): shows the mark that an item then has.
+  constructor(send, show) {
+    Object.assign(this, { send, show, wanted: new Map(), sent: null });
     whenLeaving(() => this.wanted.forEach((marked, id) => send(id, marked)));
   }
 
@@ -19,6 +20,12 @@ export class Marks {
     if (!this.sent) return;
     this.wanted.delete(this.sent[0]);
     this.send(...this.sent);
+  }
+
+  failed() {
+    const [id, marked] = this.sent;
+    this.over();
+    this.show(id, this.of(id, !marked));
   }
 
   // The mark to show of an item. known: the server's, which may not include the last one yet.

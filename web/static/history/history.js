@@ -16,7 +16,8 @@ export function mount({ element, props, trigger, watch }) {
   const more = element.querySelector(".rp-more");
   const older = element.querySelector(".rp-history-older");
   const rows = new Map(); // by id
-  const stars = new Marks((id, starred) => trigger("star", { id, starred }));
+  const showStar = (id, starred) => rows.get(id)?.update({ ...rows.get(id).entry, starred });
+  const stars = new Marks((id, starred) => trigger("star", { id, starred }), showStar);
   let signed = 0;
 
   function show(value) {
@@ -71,7 +72,7 @@ export function mount({ element, props, trigger, watch }) {
     else deletionFailed(rows.get(refused)?.node);
   }
 
-  window.repriseHistory = { starred: () => stars.over() };
+  window.repriseHistory = { starred: () => stars.over(), starFailed: () => stars.failed() };
   watch("value", receive);
   receive(); // the value sent before this script ran
   more.addEventListener("click", () => trigger("more", {}));

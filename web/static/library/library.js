@@ -70,6 +70,7 @@ class Library {
     root.addEventListener("dragover", (event) => this.drag(event));
     root.addEventListener("drop", (event) => this.drop(event));
     document.addEventListener("reprise:tab", ({ detail }) => detail === "library" && this.trigger("relist"));
+    for (const name of ["gone", "back"]) document.addEventListener(`reprise:${name}`, () => this.files.stop());
     for (const name of ["gone", "back", "refused"]) document.addEventListener(`reprise:${name}`, () => this.failed());
     for (const name of ["playing", "stopped"]) document.addEventListener(`reprise:${name}`, () => this.mark());
   }
@@ -138,9 +139,8 @@ class Library {
     this.next.answered(answer.id);
   }
 
-  // Called when the server has refused an action, or is gone or back: a change can be saved again, and an import ends.
+  // Called when the server has refused an action, or is gone or back: a change can be saved again.
   failed() {
-    this.files.stop();
     if (this.open) this.busy(this.cards.get(this.open.id).node, false);
   }
 
@@ -418,4 +418,7 @@ class Library {
   }
 }
 
-export const mount = (component) => new Library(component);
+export function mount(component) {
+  const library = new Library(component);
+  window.repriseLibrary = { importFailed: () => library.files.stop() };
+}

@@ -56,8 +56,8 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     keep_choices(voice, keep, days)
     changed = [message, shared.changes]
     starred_entry = listen(entries.star, handlers.star_entry, token, changed, trigger_mode="multiple")
-    for over in (starred_entry.then, starred_entry.failure):
-        over(None, js="() => { window.repriseHistory.starred(); }")
+    starred_entry.then(None, js="() => { window.repriseHistory.starred(); }")
+    starred_entry.failure(None, js="() => { window.repriseHistory.starFailed(); }")
     deleted = listen(entries.withdraw, handlers.delete_entry, token, [*changed, entries], trigger_mode="multiple")
     deleted.failure(None, js="() => { reprise.deletionsFailed('rp-history'); }")
     speak = [shared.hints, shared.picker, *shared.settings, shared.notice, shared.tabs]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # `at` makes each value different: the answer to an earlier press may be lost.
 CHANGE_CLIPS = "() => [{ id: reprise.changing, at: Date.now() }, { __type__: 'update', selected: 'new' }]"
 # It is told even if the user has done nothing since a long upload began (static/connection/server.js).
-REFUSED = "() => { document.dispatchEvent(new CustomEvent('reprise:refused')); }"
+REFUSED = "() => { window.repriseLibrary.importFailed(); document.dispatchEvent(new CustomEvent('reprise:refused')); }"
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:

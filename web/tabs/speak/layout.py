@@ -75,8 +75,8 @@ def _listen_to_rail(handlers: RailHandlers, shared: SharedComponents, rail: gr.H
     for event in (rail.renew_links, shared.changes.voices):
         show(event, handlers.list_voices, token, rail)
     marked = listen(rail.mark, handlers.mark_voice, token, rail, trigger_mode="multiple")
-    for over in (marked.then, marked.failure):
-        over(None, js="() => { window.repriseRail.marked(); }")
+    marked.then(None, js="() => { window.repriseRail.marked(); }")
+    marked.failure(None, js="() => { window.repriseRail.markFailed(); }")
     chose = keeping(picker, "return reprise.picking;")
     rail.pick(None, None, picker, js=chose, queue=False, api_visibility="private")
 
@@ -123,7 +123,9 @@ def _listen_to_takes(
 ) -> None:
     handlers, changed = TakeListHandlers(context), [takes, shared.notice, shared.changes]
     show(takes.renew_links, handlers.list_takes, [shared.token], takes)
-    listen(takes.star, handlers.star_take, [shared.token], changed, trigger_mode="multiple")
+    starred = listen(takes.star, handlers.star_take, [shared.token], changed, trigger_mode="multiple")
+    starred.then(None, js="() => { window.repriseTakes.starred(); }")
+    starred.failure(None, js="() => { window.repriseTakes.starFailed(); }")
     erased = listen(takes.erase, handlers.delete_take, [shared.token], changed, trigger_mode="multiple")
     erased.failure(None, js="() => { reprise.deletionsFailed('rp-takes'); }")
     show(takes.seed, handlers.reuse_seed, None, [seed, accordion])

@@ -10,8 +10,8 @@ globalThis.document = { querySelectorAll: () => [] };
 const { Marks } = await import("../../../../web/static/connection/marks.js");
 
 function marksOf() {
-  const sent = [];
-  return { sent, marks: new Marks((...mark) => sent.push(mark)) };
+  const [sent, shown] = [[], []];
+  return { sent, shown, marks: new Marks((...mark) => sent.push(mark), (...mark) => shown.push(mark)) };
 }
 
 test("a mark is sent when the one before is answered, and only in its last state", () => {
@@ -42,6 +42,21 @@ test("a list from before the last mark does not show an older state", () => {
   assert.equal(marks.of("a", true), false);
   marks.over();
   assert.equal(marks.of("a", true), true);
+});
+
+test("a mark that is refused is shown as it was before, unless there is a later one", () => {
+  const { sent, shown, marks } = marksOf();
+  marks.set("a", true);
+  marks.failed();
+  assert.deepEqual(shown, [["a", false]]);
+  assert.equal(marks.of("a", false), false);
+  marks.set("a", true);
+  marks.set("a", false);
+  marks.set("a", true);
+  marks.failed();
+  assert.deepEqual([shown.at(-1), sent.at(-1)], [["a", true], ["a", true]]);
+  marks.failed();
+  assert.deepEqual(shown.at(-1), ["a", false]);
 });
 
 test("marks that wait are sent when the page is left", () => {

@@ -192,6 +192,9 @@ def keep_what_is_not_deleted_and_the_last_star(page: Page, storage: Storage) -> 
     assert not storage.history.get(kept.id).starred, "the last press counts"
     page.unroute("**/gradio_api/run/**", hold_first)
     expect(star).to_have_attribute("aria-pressed", "false")
+    with refuse_event(page, '"starred"', star.click):
+        expect(star).to_have_attribute("aria-pressed", "true")
+    expect(star).to_have_attribute("aria-pressed", "false")
 
 
 def use_take_again(page: Page, storage: Storage) -> None:

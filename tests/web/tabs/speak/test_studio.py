@@ -11,7 +11,7 @@ from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, Script
 from tests.support.waiting import until
 from tests.web.tabs.speak.test_tab import Serve
-from tests.web.visiting import SIZE, finish_deletions, hold_response, picker, violations, visit, wait_for
+from tests.web.visiting import SIZE, finish_deletions, hold_response, picker, refuse_event, violations, visit, wait_for
 
 DOCK_MEASURED = """() => document.documentElement.style.getPropertyValue("--rp-dock") ===
     `${document.querySelector("#rp-dock").offsetHeight}px`"""
@@ -98,6 +98,9 @@ def test_studio_works_with_the_keyboard(
         first, *others, last = page.evaluate("window.marks")
         assert (first, set(others), last) == (1, {2}, 1), "of all answers but the late one"
         assert page.evaluate("window.lost") == 0, "the star keeps the focus"
+        with refuse_event(page, '"marked"', partial(star.press, "Enter")):
+            expect(star).to_have_attribute("aria-pressed", "false")
+        expect(star).to_have_attribute("aria-pressed", "true")
         star.focus()
         page.get_by_role("searchbox", name="Find a voice").fill("scottish")
         expect(rail.locator("li")).to_have_count(1)

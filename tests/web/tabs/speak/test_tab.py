@@ -33,6 +33,7 @@ from tests.web.visiting import (
     pick,
     picker,
     player,
+    refuse_event,
     violations,
     visit,
     wait_for,
@@ -203,8 +204,16 @@ def play_compare_save_and_delete(page: Page, storage: Storage) -> None:
     page.get_by_role("button", name="Switch between the two").click()
     wait_for(page, f"player.on !== '{before}'")
 
-    page.get_by_role("button", name="Star: The second").click()
-    expect(row(page).locator(".rp-take-star")).to_have_attribute("aria-pressed", "true")
+    star = row(page).get_by_role("button", name="Star: The second")
+    with refuse_event(page, '"starred"', star.click):
+        expect(star).to_have_attribute("aria-pressed", "true")
+    expect(star).to_have_attribute("aria-pressed", "false")
+    with page.expect_response(lambda answer: '"starred":false' in (answer.request.post_data or "")):
+        star.dblclick()
+    expect(star).to_have_attribute("aria-pressed", "false")
+    with page.expect_response(lambda answer: '"starred":true' in (answer.request.post_data or "")):
+        star.click()
+    expect(star).to_have_attribute("aria-pressed", "true")
     assert [record.id for record in storage.history.page(starred=True).records] == [second]
 
     row(page).locator(".rp-menu summary").click()

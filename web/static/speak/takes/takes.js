@@ -7,6 +7,7 @@ import { failure } from "../../connection/server.js";
 import { answer, copyLink, named } from "../../draft/deep_links.js";
 import { voicePicked } from "../begin.js";
 import { LinkRefresh } from "../link_refresh.js";
+import { Marks } from "../../connection/marks.js";
 import { TakeList } from "./take_list.js";
 import { TakeRow } from "./take_row.js";
 import { button, create, isShown } from "../../ui/elements.js";
@@ -34,6 +35,7 @@ class Takes {
     this.list = new TakeList(session());
     this.rows = new Map(); // by id
     this.links = new LinkRefresh(() => this.refresh());
+    this.stars = new Marks((id, starred) => trigger("star", { ids: this.list.ids, id, starred }), () => this.show());
     this.soon = null;
     this.checking = null; // the take that is being checked: { id, repair, ticket, attempt }
     this.batches = new Map(); // tickets of the further takes being spoken, by group: the ticket of the first take
@@ -206,8 +208,7 @@ class Takes {
   // ---- controls
 
   act(what, id, detail) {
-    const { ids } = this.list;
-    if (what === "star") this.trigger("star", { ids, id, starred: !detail.starred });
+    if (what === "star") this.star(id, !detail.starred);
     else if (what === "delete") this.erase(id);
     else if (what === "seed") this.trigger("seed", { seed: detail.seed });
     else if (what === "same" || what === "another") this.again(id, what);
@@ -216,6 +217,11 @@ class Takes {
     else if (what === "check" || what === "repair") this.check(id, what === "repair");
     else if (what === "link") copyLink("take", id);
     else this.play(id);
+  }
+
+  star(id, starred) {
+    this.stars.set(id, starred);
+    this.show();
   }
 
   play(id) {
@@ -286,7 +292,7 @@ class Takes {
   showRow(take, place) {
     const row = this.rows.get(take.id) ?? this.newRow(take.id, place);
     const playing = window.reprisePlayer?.playing === take.id;
-    row.show(take, { playing, compared: this.list.chosen.includes(take.id), checking: this.checking });
+    row.show({ ...take, starred: this.stars.of(take.id, take.starred) }, { playing, compared: this.list.chosen.includes(take.id), checking: this.checking });
     const there = this.find(".rp-take-rows").children[place];
     if (there !== row.node) this.find(".rp-take-rows").insertBefore(row.node, there ?? null);
   }
@@ -317,5 +323,11 @@ class Takes {
 
 export function mount(component) {
   const takes = new Takes(component);
-  window.repriseTakes = { refresh: () => takes.refresh(), endCheck: () => takes.endCheck(), endBatches: () => takes.endBatches() };
+  window.repriseTakes = {
+    refresh: () => takes.refresh(),
+    starred: () => takes.stars.over(),
+    starFailed: () => takes.stars.failed(),
+    endCheck: () => takes.endCheck(),
+    endBatches: () => takes.endBatches(),
+  };
 }

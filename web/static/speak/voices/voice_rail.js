@@ -31,7 +31,7 @@ class VoiceRail {
     this.list = this.find(".rp-rail-list");
     this.search = this.find("input");
     this.links = new LinkRefresh(() => trigger("renew_links"));
-    this.marks = new Marks((id, marked) => trigger("mark", { id, marked }));
+    this.marks = new Marks((id, marked) => trigger("mark", { id, marked }), (id, marked) => this.showMark(id, marked));
     this.long = new LongList(this.list, () => this.show());
     this.search.oninput = () => this.long.restart();
     for (const part of [this.list, this.search]) part.onkeydown = (event) => this.move(event);
@@ -166,12 +166,16 @@ class VoiceRail {
   }
 
   favour(id) {
-    const voice = this.voices.find((each) => each.id === id);
-    voice.favourite = !voice.favourite;
+    const marked = !this.voices.find((each) => each.id === id).favourite;
     this.stop = id; // it is shown at its new place, too
-    this.show();
+    this.showMark(id, marked);
     this.rows.get(id).querySelector(".rp-rail-star").focus();
-    this.marks.set(id, voice.favourite);
+    this.marks.set(id, marked);
+  }
+
+  showMark(id, marked) {
+    for (const voice of this.voices) if (voice.id === id) voice.favourite = marked;
+    this.show();
   }
 
   // ---- as a sheet
@@ -212,5 +216,5 @@ class VoiceRail {
 
 export function mount(component) {
   const rail = new VoiceRail(component);
-  window.repriseRail = { open: (opener) => rail.open(opener), marked: () => rail.marks.over() };
+  window.repriseRail = { open: (opener) => rail.open(opener), marked: () => rail.marks.over(), markFailed: () => rail.marks.failed() };
 }
