@@ -192,6 +192,7 @@ def test_studio_works_with_the_keyboard(
         expect(group.last).to_have_attribute("aria-pressed", "true")
         page.get_by_role("button", name="Keep C, delete the others").press("Enter")
         expect(page.get_by_role("button", name="Undo")).to_have_count(2)
+        expect(page.locator(".rp-take:not([data-gone]) button").first).to_be_focused()
         finish_deletions(page)
         expect(page.locator(".rp-take")).to_have_count(1)
         expect(page.locator(".rp-group")).to_be_hidden()

@@ -8,16 +8,16 @@ import { answer, copyLink, named } from "../../draft/deep_links.js";
 import { voicePicked } from "../begin.js";
 import { LinkRefresh } from "../link_refresh.js";
 import { Marks } from "../../connection/marks.js";
+import { Batches, groupOf } from "./batches.js";
+import { TakeGroup } from "./take_group.js";
 import { TakeList } from "./take_list.js";
 import { TakeRow } from "./take_row.js";
-import { button, create, isShown } from "../../ui/elements.js";
+import { isShown } from "../../ui/elements.js";
 import { randomName } from "../../connection/random.js";
 import { atLoudness } from "../../sound/loudness.js";
-import { lengthOf } from "../../ui/format.js";
 import { deleteWithUndo, deletionFailed, finishDeletions } from "../../ui/undo.js";
-import { pageLanguage, words } from "../../ui/words.js";
+import { words } from "../../ui/words.js";
 
-const LETTERS = "ABCD";
 const ASK_AGAIN = 2_000; // ms until a take that the server may not have stored yet is asked for again
 
 function session() {
@@ -38,11 +38,13 @@ class Takes {
     this.stars = new Marks((id, starred) => trigger("star", { ids: this.list.ids, id, starred }), () => this.show());
     this.soon = null;
     this.checking = null; // the take that is being checked: { id, repair, ticket, attempt }
-    this.batches = new Map(); // tickets of the further takes being spoken, by group: the ticket of the first take
+    this.batches = new Batches(trigger, voicePicked);
+    const switchTo = (id, ids) => window.reprisePlayer.switchTo(this.source(id), ids);
+    this.group = new TakeGroup(this.find(".rp-group"), { switchTo, keep: (...takes) => this.keepOne(...takes) });
     document.addEventListener("reprise:begun", ({ detail }) => this.begun(detail));
     this.find(".rp-switch").onclick = () => this.compare();
     document.addEventListener("reprise:spoken", ({ detail }) => this.spoken(detail));
-    document.addEventListener("reprise:broken", ({ detail: { id, ms, stalls } }) => this.list.expect(id, ms, stalls, this.playedGroup));
+    document.addEventListener("reprise:broken", ({ detail: { id, ms, stalls } }) => this.list.expect(id, ms, stalls, this.batches.group));
     document.addEventListener("reprise:heard", ({ detail }) => this.list.heard(detail.id, detail.ms));
     document.addEventListener("reprise:stalled", ({ detail }) => this.list.stalled(detail.id, detail.stalls));
     for (const event of ["playing", "stopped"]) document.addEventListener(`reprise:${event}`, () => this.show());
@@ -60,7 +62,7 @@ class Takes {
   }
 
   spoken({ id, ms, stalls }) {
-    this.list.add(id, ms, stalls, this.playedGroup);
+    this.list.add(id, ms, stalls, this.batches.group);
     this.refresh();
   }
 
@@ -92,85 +94,31 @@ class Takes {
   // Called when Speak begins a take: requests the further takes of its text.
   begun({ ticket }) {
     const more = Number(document.querySelector(".rp-at-once")?.value ?? 1) - 1;
-    this.playedGroup = null; // the group of the take that is played while it is generated
-    if (more < 1 || this.repeating) return;
-    this.playedGroup = ticket;
-    const tickets = Array.from({ length: more }, (_, i) => `${ticket}-${i + 2}`);
-    this.batches.set(ticket, tickets);
-    this.tell();
-    this.requestMore(ticket, tickets);
-  }
-
-  // Waits for a voice, as the take that Speak begins does, and sends nothing if that take is stopped meanwhile.
-  async requestMore(ticket, tickets) {
-    await voicePicked();
-    if (window.reprisePlayer.stats.ticket === ticket) {
-      this.trigger("speak_more", { tickets });
-    } else {
-      this.batches.delete(ticket);
-      this.tell();
-    }
-  }
-
-  // Tells the player whether there is anything to stop.
-  tell() {
-    const tickets = [...this.batches.values()].flat();
-    window.reprisePlayer.activity("takes", tickets.length ? () => this.trigger("stop_speech", { tickets }) : null);
+    this.batches.begun(ticket, this.repeating ? 0 : more);
   }
 
   joined({ added, tickets, problem, over }) {
     const { own } = this.list;
-    const group = tickets[0]?.replace(/-\d+$/, "");
+    const group = groupOf(tickets[0]);
     for (const id of added) if (!own.some((take) => take.id === id)) this.list.add(id, null, null, group);
-    if (over) this.batches.delete(group);
-    this.tell();
+    if (over) this.batches.end(group);
     this.message = problem;
     this.refresh();
   }
 
   // Called when the event of the further takes failed: no more of them will arrive.
   endBatches() {
-    this.batches.clear();
-    this.tell();
+    this.batches.endAll();
     this.message = words(failure());
     this.refresh();
   }
 
-  showGroup() {
-    const { group } = this.list;
-    const ids = group.map(({ id }) => id);
-    const playing = window.reprisePlayer?.playing;
-    if (ids.includes(playing)) this.picked = playing;
-    if (!ids.includes(this.picked)) [this.picked] = ids;
-    this.find(".rp-group").hidden = !group.length;
-    if (!group.length) return;
-    const switchTo = (id) => window.reprisePlayer.switchTo(this.source(id), ids);
-    const current = JSON.stringify([ids, this.picked, playing]);
-    if (current === this.renderedGroup) return;
-    this.renderedGroup = current;
-    const focused = [...this.find(".rp-group-takes").children].indexOf(document.activeElement);
-    const buttons = group.map(({ id, seconds }, i) => {
-      const name = LETTERS[i];
-      const label = words("takes.turn", { name });
-      const node = button({ class: "rp-group-take", "aria-pressed": id === this.picked, "aria-label": label, onclick: () => switchTo(id) });
-      node.dataset.sounding = playing === id;
-      node.append(create("strong", { text: name }), create("small", { text: lengthOf(seconds, pageLanguage()) }));
-      return node;
-    });
-    this.find(".rp-group-takes").replaceChildren(...buttons);
-    buttons[focused]?.focus();
-    const text = words("takes.keep", { name: LETTERS[ids.indexOf(this.picked)] });
-    const keep = button({ class: "rp-group-keep rp-quiet", text, onclick: () => this.keepOne() });
-    this.find(".rp-group-act").replaceChildren(keep);
-  }
-
-  keepOne() {
-    const ids = this.list.group.map(({ id }) => id);
-    const others = ids.filter((id) => id !== this.picked);
-    ids.forEach((id) => this.list.ungroup(id));
-    others.forEach((id) => this.erase(id, { focus: false }));
+  // Deletes the other takes of a group.
+  keepOne(id, others) {
+    for (const each of [id, ...others]) this.list.ungroup(each);
+    for (const other of others) this.erase(other, { focus: false });
     this.show();
-    this.rows.get(this.picked)?.node.querySelector("button")?.focus();
+    this.rows.get(id)?.node.querySelector("button").focus();
   }
 
   // ---- proof-listening
@@ -275,7 +223,7 @@ class Takes {
     this.find(".rp-takes").toggleAttribute("data-some", rows.length > 0);
     this.find(".rp-takes-none").hidden = rows.length > 0;
     this.showCompared();
-    this.showGroup();
+    this.group.show(this.list.group, window.reprisePlayer?.playing);
     const held = [...this.find(".rp-take-rows").children].findIndex((node) => node.contains(document.activeElement));
     for (const id of [...this.rows.keys()]) if (!rows.some((take) => take.id === id)) this.drop(id);
     rows.forEach((take, place) => this.showRow(take, place));
