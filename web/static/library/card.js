@@ -1,7 +1,7 @@
 // A voice's card, shown or being edited.
 
 import { copyLink } from "../draft/deep_links.js";
-import { textOf } from "./form_fields.js";
+import { textOf } from "./form/form_fields.js";
 import { languageName } from "./voices.js";
 import { button, create } from "../ui/elements.js";
 import { joined, lengthOf, secondsOf } from "../ui/format.js";

@@ -1,20 +1,20 @@
 // The voices as cards: play, speak with, edit, duplicate, export, import, delete and restore. Its value is the answer of
 // web/tabs/library/handlers.py, which also handles its events.
 
-import { editedCard, fillFields, renamedCard, shownCard } from "./card.js";
+import { shownCard } from "./card.js";
 import { DeletedVoices } from "./deleted.js";
 import { ImportedFiles, wholeFiles } from "./files.js";
-import { changes, outdated } from "./form_fields.js";
+import { OpenForm } from "./form/open_form.js";
 import { offerForm } from "./offers.js";
 import { bytesIn, found, ordered, soundOf, withReplacement } from "./voices.js";
 import { guardLeaving } from "../connection/leaving.js";
 import { Newest } from "../connection/answers/newest.js";
 import { create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
-import { composes, mayFocus } from "../ui/keyboard.js";
+import { composes } from "../ui/keyboard.js";
 import { LongList } from "./long_list.js";
 import { NextFocus } from "./next_focus.js";
-import { learnColours, showPortrait } from "./portraits.js";
+import { learnColours } from "./portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const FRESH = 8 * 60_000; // ms: the links in the list are valid for ten minutes
@@ -25,8 +25,8 @@ class Library {
     Object.assign(this, { element, props, trigger });
     this.value = { at: 0, voices: [], aside: [], bytes: null, all: "" };
     this.newest = new Newest();
-    this.cards = new Map(); // by id: { node, shown }; shown: its state as text, to detect changes
-    this.open = null; // { id, how: "edit" or "name", voice, gone: it was deleted elsewhere } while a card is edited
+    this.cards = new Map(); // those that are not edited, by id: { node, shown }; shown: the voice as text, to detect changes
+    this.open = null; // an OpenForm while a card is edited
     this.next = new NextFocus(element);
     this.handled = null; // `nonce` of the last answer that was shown
     this.replacements = new Map(); // the replacement of each voice that was deleted while picked
@@ -38,7 +38,7 @@ class Library {
     this.deleted = new DeletedVoices(this.part(".rp-lib-aside"), this.part("h3"));
     this.search.placeholder = words("library.search_hint");
     this.listen();
-    guardLeaving(() => Boolean(this.changedForm()));
+    guardLeaving(() => Boolean(this.open?.unsaved));
     watch("value", () => this.accept(props.value));
     this.accept(props.value);
     setInterval(() => this.tick(), TICK);
@@ -87,7 +87,6 @@ class Library {
     if (answer?.saved && answer.id === this.open?.id && this.open.sent) this.saved();
     this.updateForm();
     this.render();
-    this.showPicture();
     if (!answer) return;
     this.receive(answer);
     this.handled = answer.nonce;
@@ -103,36 +102,19 @@ class Library {
   // Shows changes that were made elsewhere in the open form. A form with changes stays open when its voice is deleted.
   updateForm() {
     if (!this.open) return;
-    const { id, voice: before, gone } = this.open;
-    const { node } = this.cards.get(id);
-    const form = node.querySelector("form");
-    const voice = this.value.voices.find((other) => other.id === id);
-    if (voice) fillFields(form, outdated(form, before, voice), voice);
-    else if (!Object.keys(changes(form, before)).length) return this.close();
-    if (!voice && !gone) this.warn(node, words("library.deleted_elsewhere"));
-    if (voice && gone) this.warn(node, "");
-    Object.assign(this.open, { voice: voice ?? before, gone: !voice });
-  }
-
-  // Updates the picture in the open form, which stays open while its picture changes.
-  showPicture() {
-    const form = this.open?.how === "edit" && this.cards.get(this.open.id)?.node;
-    if (!form) return;
-    const { voice } = this.open;
-    showPortrait(form.querySelector(".rp-lib-picture .rp-portrait"), voice);
-    const remove = form.querySelector("[data-act=no_picture]");
-    if (!voice.picture && remove === document.activeElement) form.querySelector("[data-act=picture]").focus();
-    remove.hidden = !voice.picture;
+    const voice = this.value.voices.find(({ id }) => id === this.open.id);
+    if (voice || this.open.changed) this.open.update(voice);
+    else this.close();
   }
 
   receive(answer) {
     if (this.files.answered(answer)) return;
-    const card = this.open?.id === answer.id && this.cards.get(answer.id)?.node; // its form is open
-    if (card && answer.kind === "bad") {
+    const form = this.open?.id === answer.id ? this.open : null;
+    if (form && answer.kind === "bad") {
       this.say("");
-      this.complain(card, answer.text);
+      form.complain(answer.text);
     } else {
-      if (card && !this.open.gone) this.warn(card, "");
+      if (form && !form.gone) form.warn("");
       this.say(answer.text, answer.kind, answer.lines, answer.offers);
     }
     if (answer.replacement) this.replacements = withReplacement(this.replacements, answer.id, answer.replacement);
@@ -141,20 +123,7 @@ class Library {
 
   // Called when the server has refused an action, or is gone or back: a change can be saved again.
   failed() {
-    if (this.open) this.busy(this.cards.get(this.open.id).node, false);
-  }
-
-  complain(card, text) {
-    this.warn(card, text);
-    this.busy(card, false);
-    if (mayFocus(this.open.from)) card.querySelector("[name=name]").focus();
-  }
-
-  // text: shown in the card's form; "" for none.
-  warn(card, text) {
-    const notice = card.querySelector(".rp-notice");
-    notice.textContent = text;
-    notice.hidden = !text;
+    this.open?.wait(false);
   }
 
   say(text, kind = "good", lines = [], offers = []) {
@@ -229,30 +198,16 @@ class Library {
     this.close();
     const voice = this.voice(id);
     if (!voice) return this.render(); // it was deleted elsewhere
-    this.open = { id, how, voice };
+    this.open = new OpenForm(voice, how);
     this.render();
-    const input = this.cards.get(id).node.querySelector("[name=name]");
-    input.focus();
-    if (how === "name") input.select();
-  }
-
-  // Whether the open form is being saved.
-  get saves() {
-    return this.cards.get(this.open?.id)?.node.getAttribute("aria-busy") === "true";
-  }
-
-  // The open form if it has changes, else null. A form that is being saved has none.
-  changedForm() {
-    const form = this.open && this.cards.get(this.open.id)?.node.querySelector("form");
-    if (!form || this.saves) return null;
-    return Object.keys(changes(form, this.open.voice)).length ? form : null;
+    this.open.name.focus();
+    if (how === "name") this.open.name.select();
   }
 
   // Whether the open form has changes that the user does not want to discard.
   holdsChanges() {
-    const form = this.changedForm();
-    if (!form || confirm(words("library.unsaved", { name: this.open.voice.name }))) return false;
-    form.elements.name.focus();
+    if (!this.open?.unsaved || confirm(words("library.unsaved", { name: this.open.voice.name }))) return false;
+    this.open.name.focus();
     return true;
   }
 
@@ -270,20 +225,11 @@ class Library {
 
   submit(event) {
     event.preventDefault();
-    const form = event.target;
-    const card = form.closest("[data-id]");
-    const voice = this.voice(card.dataset.id);
-    const given = changes(form, voice);
-    if (!Object.keys(given).length) return this.cancel();
-    this.busy(card, true);
-    Object.assign(this.open, { sent: true, from: document.activeElement });
-    this.next.choose(voice.id, ".rp-lib-cards", `[data-act=${this.open.how}]`);
-    return this.trigger("revise", { id: voice.id, ...given });
-  }
-
-  busy(card, on) {
-    card.setAttribute("aria-busy", String(on));
-    for (const button of card.querySelectorAll("[data-act=save]")) button.disabled = on;
+    const { id, how, changed, changes } = this.open;
+    if (!changed) return this.cancel();
+    this.open.send();
+    this.next.choose(id, ".rp-lib-cards", `[data-act=${how}]`);
+    return this.trigger("revise", { id, ...changes });
   }
 
   key(event) {
@@ -295,13 +241,11 @@ class Library {
 
   // Saves a changed name when its field loses the focus.
   leave({ target }) {
-    const form = target.closest(".rp-lib-card-rename");
-    const card = form?.closest("[data-id]");
-    if (!card || this.open?.how !== "name" || this.saves || !document.hasFocus()) return;
-    if (!card.querySelector(".rp-notice").hidden) return; // it was refused: wait for Enter or Escape
-    const voice = this.voice(card.dataset.id);
-    if (changes(form, voice).name) form.requestSubmit();
-    else setTimeout(() => this.open?.id === voice.id && this.open.how === "name" && (this.close(), this.render()));
+    const { open } = this;
+    if (open?.how !== "name" || !open.form.contains(target) || open.busy || !document.hasFocus()) return;
+    if (!open.notice.hidden) return; // it was refused: wait for Enter or Escape
+    if (open.changes.name) open.form.requestSubmit();
+    else setTimeout(() => this.open === open && (this.close(), this.render()));
   }
 
   // ---- files
@@ -356,16 +300,17 @@ class Library {
   }
 
   card(voice) {
+    const node = this.open?.id === voice.id ? this.open.node : this.shownCard(voice);
+    node.querySelector("[data-act=export]")?.setAttribute("href", voice.file);
+    return node;
+  }
+
+  shownCard(voice) {
+    const { clip: _clip, file: _file, ...lasting } = voice; // links differ each time
+    const shown = JSON.stringify(lasting);
     const known = this.cards.get(voice.id);
-    const how = this.open?.id === voice.id ? this.open.how : null;
-    const { clip: _clip, file, ...lasting } = voice;
-    const shown = how ?? JSON.stringify(lasting); // links differ each time
-    if (known?.shown === shown) {
-      known.node.querySelector("[data-act=export]")?.setAttribute("href", file);
-      return known.node;
-    }
-    const inside = { edit: editedCard, name: renamedCard }[how] ?? shownCard;
-    const node = create("li", { "data-id": voice.id }, inside(voice));
+    if (known?.shown === shown) return known.node;
+    const node = create("li", { "data-id": voice.id }, shownCard(voice));
     this.cards.set(voice.id, { node, shown });
     return node;
   }

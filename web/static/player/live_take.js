@@ -1,5 +1,5 @@
-// The take that is being spoken. Its event sends messages: "start", "wait", "chunk"s of 16-bit samples, and "end" with a link to
-// the finished WAV; see web/tabs/speak/handlers.py. The samples make a sound of the cache, which plays as it arrives.
+// The take that is being spoken. Its event sends messages: "start", "wait", "chunk"s of 16-bit samples, and "end" with a
+// link to the finished WAV; see web/tabs/speak/handlers.py. The samples make a sound of the cache, which plays as it arrives.
 
 import { Sound } from "./sound_cache.js";
 import { fetchedWav } from "../sound/fetched_wav.js";
@@ -112,8 +112,8 @@ export class LiveTake {
 
   // ---- other ends
 
-  // Called in the click on Stop. Returns whether the server has to end the take: it keeps what is spoken. A take that it has not
-  // begun is given up.
+  // Called in the click on Stop. Returns whether the server has to end the take, whose spoken part is kept; it has not begun a
+  // take without a sound.
   stop() {
     this.stopping = this.busy && this.sound !== null;
     return this.stopping;

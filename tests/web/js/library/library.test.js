@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { english } from "../helpers.js";
 import { ImportedFiles } from "../../../../web/static/library/files.js";
-import { changes, outdated } from "../../../../web/static/library/form_fields.js";
+import { changes, outdated } from "../../../../web/static/library/form/form_fields.js";
 import { byFile } from "../../../../web/static/library/offers.js";
 import { bytesIn, folded, found, hues, languageName, ordered, tagsOf, withReplacement } from "../../../../web/static/library/voices.js";
 import { useWords } from "../../../../web/static/ui/words.js";

@@ -10,11 +10,14 @@ import { Sound, SoundCache } from "../../../../web/static/player/sound_cache.js"
 import { encodeWav } from "../../../../web/static/sound/wav.js";
 import { useWords } from "../../../../web/static/ui/words.js";
 
-useWords(english("player"));
+const TEXTS = english("player");
+useWords(TEXTS);
 
 const RATE = 1000;
 const pcm = (count) => Buffer.from(ramp(0, count).buffer).toString("base64");
-const link = (count) => `data:audio/wav;base64,${Buffer.from(encodeWav(ramp(0, count), RATE)).toString("base64")}`;
+// The server has WAVs of the number of samples in their address.
+globalThis.fetch = async (url) => ({ ok: url > 0, arrayBuffer: async () => encodeWav(ramp(0, Number(url)), RATE) });
+const fetched = () => new Promise(setImmediate);
 
 // A take after a former sound. said: its sentences with their states; told: its events. send(kind, message): its next message.
 // report(at): the output's report of its state.
@@ -58,7 +61,7 @@ test("a take plays as it arrives and is then known by the id of the stored one",
   const { firstChunkAt } = take.stats;
   chunk(50, 100, { words: [["there.", 0.1, 0.15]] });
   assert.equal(take.stats.firstChunkAt, firstChunkAt);
-  end({ total: 150, take: "take", wav: { name: "Hello.wav", url: link(150) }, facts: { seed: 7 } });
+  end({ total: 150, take: "take", wav: { name: "Hello.wav", url: "150" }, facts: { seed: 7 } });
   assert.deepEqual(said, [
     ["wait", "waiting"], ["start", "waiting"], ["chunk", "speaking"], ["chunk", "speaking"], ["end", "finished"],
   ]);
@@ -171,7 +174,7 @@ test("a take ends with what has arrived when the connection breaks off", () => {
   take.breakOff();
   assert.deepEqual([take.busy, take.sound.complete, take.sound.facts.ending], [false, true, "disconnected"]);
   assert.deepEqual(told, [["broken", { id: "take", ms: null, stalls: { times: 0, seconds: 0 } }]]);
-  assert.deepEqual([said.at(-1), take.sound.status], [[english("player")["player.broken"], "problem"], said.at(-1)[0]]);
+  assert.deepEqual([said.at(-1), take.sound.status], [[TEXTS["player.broken"], "problem"], said.at(-1)[0]]);
 });
 
 test("a take that is not stored is not announced when the connection breaks off", () => {
@@ -190,8 +193,9 @@ test("a take of which a message was lost is replaced by the WAV, and continues a
   await report({ position: 60 });
   const { sound } = take;
   sound.ms = 120;
-  end({ total: 300, take: "take", wav: { name: "Hello.wav", url: link(300) } });
-  while (take.sound === sound) await new Promise(setImmediate);
+  end({ total: 300, take: "take", wav: { name: "Hello.wav", url: "300" } });
+  await fetched();
+  assert.notEqual(take.sound, sound);
   assert.deepEqual([[...take.sound.all()], take.stats.refilled], [[...ramp(0, 300)], true]);
   assert.deepEqual([playback.sound, cache.get("take")], [take.sound, take.sound]);
   assert.deepEqual([playback.at.position, playback.wanted, take.sound.facts.ending, take.sound.wav.name], [60, true, "end", "Hello.wav"]);
@@ -203,11 +207,12 @@ test("the WAV of a lost message waits in the cache if another sound was loaded, 
     const { take, playback, cache, former, start, chunk, end } = setUp();
     start();
     chunk(100);
-    end({ total: 300, take: "take", wav: { name: "Hello.wav", url: link(300) } });
+    end({ total: 300, take: "take", wav: { name: "Hello.wav", url: "300" } });
     if (leave === "pause") playback.pause();
     else playback.load(former);
     if (leave === "another take") take.abandon();
-    while (cache.get("take").length < 300) await new Promise(setImmediate);
+    await fetched();
+    assert.equal(cache.get("take").length, 300);
     assert.deepEqual(loaded(playback), leave === "pause" ? ["take", 0, false] : ["former", 0, true]);
     assert.equal(take.sound, leave === "another take" ? null : cache.get("take"));
   }
@@ -218,10 +223,11 @@ test("a WAV that cannot be fetched is a problem of this take, not of one that ha
     const { take, said, start, chunk, end } = setUp();
     start();
     chunk(100);
-    end({ total: 300, take: "take", wav: { name: "Hello.wav", url: "data:audio/wav,nothing" } });
+    end({ total: 300, take: "take", wav: { name: "Hello.wav", url: "gone" } });
     const { sound } = take;
     if (abandoned) take.abandon();
-    while (sound.status === "end") await new Promise(setImmediate);
+    await fetched();
+    assert.equal(sound.status, TEXTS["player.broken"]);
     assert.deepEqual(said.at(-1), abandoned ? ["end", "finished"] : [sound.status, "problem"]);
   }
 });

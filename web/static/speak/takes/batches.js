@@ -1,7 +1,7 @@
 // Further takes of a text, requested with the one that Speak begins. Their group is the ticket of that one.
 
 export class Batches {
-  // trigger(event, data): sends `speak_more` and `stop_speech`, with tickets. voicePicked(): a promise, resolved once a voice is picked.
+  // trigger(event, data): sends `speak_more` and `stop_speech`, with tickets. voicePicked(): resolves once a voice is picked.
   constructor(trigger, voicePicked) {
     Object.assign(this, { trigger, voicePicked });
     this.tickets = new Map(); // of further takes being spoken, by group

@@ -7,7 +7,7 @@ import { pageLanguage, words } from "../../ui/words.js";
 const LETTERS = "ABCD";
 
 export class TakeGroup {
-  // element: of the group. switchTo(id, ids): plays a take from the position of another one. keep(id, others): deletes the others.
+  // switchTo(id, ids): plays a take from the position of another one. keep(id, others): deletes the others.
   constructor(element, { switchTo, keep }) {
     Object.assign(this, { element, switchTo, keep, picked: null, shown: null });
     this.find = (selector) => element.querySelector(selector);

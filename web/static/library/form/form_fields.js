@@ -1,6 +1,6 @@
 // The fields of a voice's form: those that the user has changed, and those that were changed elsewhere meanwhile.
 
-import { tagsOf } from "./voices.js";
+import { tagsOf } from "../voices.js";
 
 const FIELDS = ["name", "language", "description", "tags"]; // also the names of the voice's properties
 
