@@ -156,6 +156,12 @@ test("a take that fails after it has begun keeps its sound, and is not announced
   assert.deepEqual([said.at(-1), told, take.sound.length, take.sound.facts.ending], [["end", "problem"], [], 100, "error"]);
 });
 
+test("a take of which only the end arrives is over", () => {
+  const { take, said, told, end } = setUp();
+  end({ total: 100, take: "take" });
+  assert.deepEqual([take.busy, said, told], [false, [["end", "finished"]], []]);
+});
+
 test("a deleted take is no longer the live one", () => {
   const { take, start, chunk, end } = setUp();
   start();
