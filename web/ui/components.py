@@ -117,11 +117,12 @@ def voice_pictures() -> gr.HTML:
 
 
 def script_editor(suffixes: Sequence[str]) -> gr.HTML:
-    """Create the editor of scripts and cards. Value: see `web.tabs.script.handlers`. Event: `act`, a command.
+    """Create the editor of scripts and cards. Value: see `web.tabs.script.handlers`. Events: `act`, a command; `bring`,
+    an uploaded file (`path`, `name`), which the button above it asks for.
 
-    suffixes: of the files that the button above it offers first.
+    suffixes: of the files that the button offers first.
     """
-    return _component("script/script_editor", "rp-script-editor", ("act",), accept=", ".join(suffixes))
+    return _component("script/script_editor", "rp-script-editor", ("act", "bring"), accept=", ".join(suffixes))
 
 
 def history_list() -> gr.HTML:

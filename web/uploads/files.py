@@ -18,17 +18,16 @@ MAX_FILE_NAME = 200  # characters
 
 
 class Upload(Payload):
-    """An upload in a component's value: its path and original file name."""
+    """An upload in an event: its path and original file name."""
 
-    model_config = ConfigDict(extra="ignore")  # Gradio's buttons send more fields
+    model_config = ConfigDict(extra="ignore")  # events have more fields
 
     path: Annotated[str, StringConstraints(max_length=4_096, pattern=r"^[^\x00]+$")]
     name: Annotated[str, default_if_invalid("")] = ""
-    orig_name: Annotated[str, default_if_invalid("")] = ""
 
 
 def uploaded_path(value: object, folder: str | Path) -> Path | None:
-    """Return the file of an upload button's value, None if it is empty.
+    """Return the file of an upload, None if the value is empty.
 
     The value is untrusted: only files that `UploadStore` keeps in this folder are accepted. Raises InvalidInput.
     """
@@ -71,7 +70,7 @@ def discard_upload(value: object, folder: str | Path) -> None:
 def uploaded_name(value: object) -> str:
     """Return the original file name of an upload, "" if unknown."""
     upload = _upload(value)
-    return (upload.name or upload.orig_name)[:MAX_FILE_NAME] if upload else ""
+    return upload.name[:MAX_FILE_NAME] if upload else ""
 
 
 def _upload(value: object) -> Upload | None:

@@ -57,6 +57,7 @@ SENT: dict[tuple[str, str], dict[str, Any]] = {
     ("rp-library", "remove"): {"id": NO_ID},
     ("rp-library", "restore"): {"id": NO_ID, "replacement": NO_ID},
     ("rp-library", "speak_with"): {"id": NO_ID},
+    ("rp-script-editor", "bring"): {"path": "/tmp/none", "name": "a.txt"},
     ("rp-library", "import_files"): {"files": [{"path": "/tmp/none", "name": "a.voice"}]},
 }
 ACTIONS = (
@@ -75,7 +76,6 @@ INPUTS: dict[str, Any] = {
     "rp-player-block": TICKET, "rp-name": "A", "rp-speaker": "", "rp-consent": True, "rp-script-text": "Hi.",
     "rp-clip-block": {"chosen": 0, "clips": [CLIP]}, "rp-history-search": "", "rp-history-voice": "", "number": 20,
     "rp-history-starred": False, "rp-history-keep": True, "rp-history-days": 30,
-    "rp-script-upload": {**FILE, "orig_name": "a.txt"},
 }  # fmt: skip
 
 

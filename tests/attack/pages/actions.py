@@ -178,6 +178,6 @@ ACTIONS: list[Action] = [
         (".rp-script-name", ("A play", "Act one")), (".rp-script-apart", ("0", "1.5")),
         (".rp-script-pace", ("1", "1.5")), ".rp-script-hear", ".rp-script-speak",
         Step("choose", ".rp-script-card-voice"), Step("choose", ".rp-script-roles select"))],
-    using(Step("files", "input:has(+ #rp-script-upload)", "script"), tab="script"),
+    using(Step("files", ".rp-script-overview > [type=file]", "script"), tab="script"),
     using(Step("files", ".rp-checker input", "clip"), tab="status"),
 ]  # fmt: skip

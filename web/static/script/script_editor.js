@@ -1,4 +1,5 @@
-// Scripts: the list, and the open one. Performs what is asked for in the form, in the list and on the cards.
+// Scripts: the list, and the open one. Performs what is asked for in the form, in the list and on the cards. The event "bring"
+// makes a script of an uploaded file.
 
 import { cardsOfChapters, castOf, characters, isComing, partingPlace, ScriptCopy } from "./cards.js";
 import { sent } from "./fields.js";
@@ -22,12 +23,12 @@ const EDITS = "script-edits"; // in the draft
 const COUNTING = new Set(["speak", "save", "proof", "move", "merge"]);
 
 class ScriptEditor {
-  constructor({ element, props, trigger, watch }) {
-    this.element = element;
+  constructor({ element, props, trigger, upload, watch }) {
+    Object.assign(this, { element, trigger });
     this.inUse = false; // whether the user has done something here since this tab was shown, or a new script was opened
     this.client = new ScriptClient((request) => trigger("act", request), this, { present: () => server.present(), last: isLeaving });
     this.view = new ScriptView(element.querySelector(".rp-scripts"), this);
-    this.list = new ScriptList(element.querySelector(".rp-script-overview"), this, props.accept);
+    this.list = new ScriptList(element.querySelector(".rp-script-overview"), this, { accept: props.accept, upload });
     this.playback = new CardPlayback(this);
     this.listening = this.playback.listening;
     this.wire();

@@ -1,10 +1,11 @@
-// The list of scripts, and ways to a new one: an example, and files that are dropped on the tab.
+// The list of scripts, and ways to a new one: an example, and files that are chosen or dropped on the tab.
 
 import { copyLink } from "../draft/deep_links.js";
 import { button, create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { lengthOf, momentOf } from "../ui/format.js";
 import { typeInto } from "../ui/typing.js";
+import { UploadLine } from "../ui/upload_line.js";
 import { deleteWithUndo, isDeleted } from "../ui/undo.js";
 import { inEnglish, pageLanguage, words } from "../ui/words.js";
 
@@ -14,34 +15,27 @@ function tryDialogue() {
   typeInto(document.querySelector("#rp-script-text textarea"), translate("examples.script"), { all: true });
 }
 
-// Has the browser offer these files first. The server refuses others, in the page's language.
-function offerFiles({ target }, accept) {
-  const upload = target.closest?.("#rp-script-upload");
-  if (upload) upload.previousElementSibling.accept = accept;
-}
+let read = ""; // the name of the last file that was sent
 
-// The notice while the server reads a file: a large book takes seconds. file: as Gradio describes it.
-export function readingNotice({ orig_name: name }) {
-  return create("p", { class: "rp-notice rp-busy", role: "status", text: words("clip.cutting", { name }) }).outerHTML;
-}
-
-// Has Gradio's upload button take a file that is dropped on the tab. Of several, it takes the first.
-function takeDropped({ files }) {
-  const one = new DataTransfer();
-  one.items.add(files[0]);
-  const input = document.querySelector("#rp-script-upload").previousElementSibling;
-  input.files = one.files;
-  input.dispatchEvent(new Event("change", { bubbles: true }));
+// The notice while the server reads a file: a large book takes seconds.
+export function readingNotice() {
+  return create("p", { class: "rp-notice rp-busy", role: "status", text: words("clip.cutting", { name: read }) }).outerHTML;
 }
 
 export class ScriptList {
-  // accept: the files that become scripts, as for an input.
-  constructor(root, editor, accept) {
+  // accept: the files that the browser offers first, as for an input. The server refuses others, in the page's language.
+  constructor(root, editor, { accept, upload }) {
     Object.assign(this, { root, editor });
+    this.uploadLine = new UploadLine(upload, () => document.querySelector("#rp-script-upload"));
+    const input = create("input", { type: "file", accept, hidden: true, onchange: ({ target }) => {
+      this.send(target.files[0]);
+      target.value = "";
+    } });
+    root.prepend(input, this.uploadLine.node);
+    document.addEventListener("click", ({ target }) => target.closest?.("#rp-script-upload") && input.click());
     this.lines = root.querySelector(".rp-script-list");
     const begin = button({ class: "rp-quiet", text: words("script.try"), onclick: tryDialogue });
     root.querySelector(".rp-script-none").append(...emptyState("scroll", words("script.none")), begin);
-    document.addEventListener("click", (event) => offerFiles(event, accept), { capture: true }); // before Gradio's
     this.acceptDrops(document.querySelector("#rp-tab-script"));
   }
 
@@ -84,7 +78,21 @@ export class ScriptList {
     tab.addEventListener("drop", (event) => {
       if (!offers(event)) return;
       event.preventDefault();
-      if (event.dataTransfer.files.length) takeDropped(event.dataTransfer);
+      this.send(event.dataTransfer.files[0]);
     });
+  }
+
+  // Has the server make a script of a file.
+  async send(file) {
+    if (!file) return;
+    const { name } = file;
+    this.editor.say("");
+    try {
+      const { path } = await this.uploadLine.send(file);
+      read = name;
+      this.editor.trigger("bring", { path, name });
+    } catch ({ message }) {
+      this.editor.say(message || words("library.upload_failed", { name }), this.uploadLine.cancelled ? "good" : "bad");
+    }
   }
 }

@@ -1,6 +1,7 @@
 // Accepts a dropped or chosen file, and shows the server's findings about its origin. Of several files, the last one counts.
 
 import { create } from "../ui/elements.js";
+import { UploadLine } from "../ui/upload_line.js";
 import { words } from "../ui/words.js";
 
 const MEGABYTE = 1 << 20;
@@ -10,6 +11,8 @@ export function mount({ element, props, trigger, upload, watch }) {
   const area = element.querySelector(".rp-check-drop");
   const input = element.querySelector("input");
   const result = element.querySelector(".rp-check-result");
+  const choose = element.querySelector(".rp-check-choose");
+  const line = new UploadLine(upload, () => choose);
   const dragged = (over) => area.classList.toggle("rp-over", over);
 
   const say = (...children) => result.replaceChildren(...children);
@@ -24,9 +27,9 @@ export function mount({ element, props, trigger, upload, watch }) {
     asked = 0;
     if (file.size > props.max_mb * MEGABYTE) return say(create("p", { text: words("library.too_large", { name: file.name, mb: props.max_mb }) }));
     say(create("p", { text: words("check.checking", { name: file.name }) }));
-    const sent = await upload(file).catch(() => null);
+    const sent = await line.send(file).catch(({ message }) => ({ message }));
     if (file !== last) return;
-    if (!sent) return say(create("p", { text: words("library.upload_failed", { name: file.name }) }));
+    if (!sent.path) return say(create("p", { text: sent.message || words("library.upload_failed", { name: file.name }) }));
     asked = checks += 1;
     return trigger("check", { path: sent.path, name: file.name, number: asked });
   }
@@ -39,7 +42,8 @@ export function mount({ element, props, trigger, upload, watch }) {
     say(about, create("ul", {}, ...lines.map((line) => create("li", { text: line }))));
   }
 
-  element.querySelector(".rp-check-choose").onclick = () => input.click();
+  result.before(line.node);
+  choose.onclick = () => input.click();
   input.onchange = () => {
     check(input.files[0]);
     input.value = "";

@@ -20,6 +20,7 @@ from studio.books.reading import Book, book_kind, read_book
 from studio.script import Script, parse, parse_file
 from studio.script.casting import initial_cast, speaker_or_narrator
 from studio.script.formats.document import PARAGRAPH_PAUSE
+from web.gradio_internals import event_value
 from web.tabs.script.actions import Reply, ScriptActions, narrator_names
 from web.tabs.script.commands import ScriptCommand, command_number
 from web.tabs.script.views import ScriptPatcher
@@ -94,9 +95,9 @@ class ScriptHandlers:
             return notice(error_message(error, texts), "bad"), gr.skip(), gr.skip(), gr.skip()
         return "", "", self._opened(script_id, script, texts), broadcast_change("scripts")
 
-    async def import_script(self, upload: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
-        """Outputs: notice, component, change broadcast. Scripts are named after the book or the file."""
-        texts = self._context.texts(request)
+    async def import_script(self, picked: Any, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
+        """Outputs: notice, component, change broadcast. Event: an upload. Scripts are named after the book or file."""
+        texts, upload = self._context.texts(request), event_value(event)
         try:
             opened = await self._files.run(request, upload, partial(self._import, upload, picked, token, request))
         except Exception as error:

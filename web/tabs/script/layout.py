@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # The component's script only runs when the tab is first shown, which may be after the first broadcast.
 REFRESH = "() => { window.repriseScriptMissedRefresh = true; window.repriseScript?.refresh(); }"
-READING = "(file) => reprise.readingNotice(file)"
+READING = "() => reprise.readingNotice()"
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:
@@ -36,18 +36,15 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         gr.HTML(label("script.help"), html_template="<p>${value}</p>", elem_classes="rp-lead", apply_default_css=False)
         with gr.Row():
             make = gr.Button(label("script.make"), variant="primary", min_width=140, elem_id="rp-script-make")
-            # Without `file_types`: Gradio would refuse other files in English. The editor's script sets the hint.
-            bring = gr.UploadButton(label("script.upload"), min_width=140, elem_id="rp-script-upload")
+            gr.Button(label("script.upload"), min_width=140, elem_id="rp-script-upload")  # the editor's script listens
         trouble = notice_line("rp-script-notice")
     shared.persisted.append(text)
     desk = script_editor(SUFFIXES)
     made = [trouble, text, desk, shared.changes]
     listen(make.click, handlers.create_script, [text, shared.picker, token], made)
     imported = [trouble, desk, shared.changes]
-    bring.upload(None, bring, trouble, js=READING, queue=False, api_visibility="private", trigger_mode="multiple")
-    reading = listen(
-        bring.upload, handlers.import_script, [bring, shared.picker, token], imported, trigger_mode="multiple"
-    )
+    desk.bring(None, None, trouble, js=READING, queue=False, api_visibility="private", trigger_mode="multiple")
+    reading = listen(desk.bring, handlers.import_script, [shared.picker, token], imported, trigger_mode="multiple")
     reading.failure(None, None, trouble, js="() => ''", queue=False, api_visibility="private")
     moved = [shared.notice, shared.text, desk, shared.changes, shared.tabs]
     speed = shared.settings[NAMES.index("speed")]

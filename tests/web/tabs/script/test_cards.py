@@ -29,6 +29,13 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
             button(page, "Choose a file").click()
         assert ".srt" in str(chooser.value.element.get_attribute("accept"))
         wrong = tmp_path / "A film.mov"
+        page.route("**/upload", lambda route: None)  # it is never answered
+        chooser.value.set_files(wrong)
+        expect(page.get_by_role("progressbar", name="Uploading “A film.mov”")).to_be_visible()
+        button(page, "Cancel").press("Enter")
+        expect(tab(page).locator(".rp-script-message:visible")).to_have_text("The upload was cancelled.")
+        expect(button(page, "Choose a file")).to_be_focused()
+        page.unroute("**/upload")
         with hold_response(page, "choose one whose name", lambda: chooser.value.set_files(wrong)):
             expect(page.locator("#rp-script-notice")).to_have_text("Reading A film.mov…")
             drop(tab(page), file)  # while the first one is still being read

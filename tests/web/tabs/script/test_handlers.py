@@ -195,13 +195,13 @@ LONG_TITLE = "The Life and Strange Surprizing Adventures of Robinson Crusoe, of 
 
 
 def import_file(page: Page, upload: dict[str, str]) -> tuple[Any, ...]:
-    return run(page.events.import_script, upload, None, page.token, REQUEST)
+    return run(page.events.import_script, None, page.token, REQUEST, gr.EventData(None, upload))
 
 
 def test_files_become_scripts_with_their_name(page: Page, context: WebContext, tmp_path: Path) -> None:
     def bring(name: str, data: bytes) -> tuple[Any, ...]:
         path = store_upload(context.folder, name, data)
-        return import_file(page, {"path": str(path), "orig_name": name})
+        return import_file(page, {"path": str(path), "name": name})
 
     _, desk, _ = bring("Chapter one.md", b"# Title\n\nSome words.\n\n```\ncode\n```\n")
     assert "Not read out (1): ``` code ```" in desk["message"]
@@ -256,7 +256,7 @@ def test_files_are_read_on_few_threads_of_their_own(
 
     async def bring() -> Any:
         upload = {"path": str(store_upload(context.folder, "a.txt", b"Hello."))}
-        return await page.events.import_script(upload, None, None, REQUEST)
+        return await page.events.import_script(None, None, REQUEST, gr.EventData(None, upload))
 
     replies = run_beside_two(bring, go)
     assert "busy with other files" in replies[0][0]

@@ -103,6 +103,12 @@ def test_recogniser_is_installed_model_is_loaded_and_named_and_status_is_polled_
                 page.evaluate(f"document.dispatchEvent(new CustomEvent('reprise:{event}', {detail}))")
             expect(found).to_be_empty()  # the answer may be lost
         expect(found).to_contain_text("is not audio")
+        page.route("**/upload", lambda route: None)  # it is never answered
+        field.set_input_files(text)
+        page.locator(".rp-checker").get_by_role("button", name="Cancel").click()
+        expect(found).to_have_text("The upload was cancelled.")
+        expect(page.get_by_role("progressbar", name="Uploading “x.txt”")).to_be_hidden()
+        page.unroute("**/upload")
 
         status = called_function(polled.value)
         open_tab(page, "Speak")

@@ -1,0 +1,38 @@
+// The line of an upload: how much of the file is sent, and a button that cancels it.
+
+import { button, create } from "./elements.js";
+import { words } from "./words.js";
+
+export class UploadLine {
+  // upload: as `uploadFile`. opener: takes the focus of the button when the line goes.
+  constructor(upload, opener) {
+    Object.assign(this, { upload, opener, sending: null }); // sending: the AbortController of the last upload
+    this.bar = create("progress", { class: "rp-progress", max: 1 });
+    const cancel = button({ class: "rp-quiet", text: words("library.cancel"), onclick: () => this.sending.abort() });
+    this.node = create("div", { class: "rp-sending rp-notice rp-busy", hidden: true }, this.bar, cancel);
+  }
+
+  // Whether the user has cancelled the last upload.
+  get cancelled() {
+    return this.sending.signal.aborted;
+  }
+
+  // Uploads a file. Resolves and rejects as `uploadFile`; the progress of an earlier upload is no longer shown.
+  async send(file) {
+    const sending = (this.sending = new AbortController());
+    const show = (share) => sending === this.sending && (this.bar.value = share);
+    this.bar.setAttribute("aria-label", words("library.uploading", { name: file.name }));
+    this.node.hidden = false;
+    show(0);
+    try {
+      return await this.upload(file, show, sending.signal);
+    } finally {
+      if (sending === this.sending) this.hide();
+    }
+  }
+
+  hide() {
+    if (this.node.contains(document.activeElement)) this.opener().focus();
+    this.node.hidden = true;
+  }
+}
