@@ -432,9 +432,9 @@ SPOKEN = [
      "a five foot tall fence , eight dollars per child , four hundred sixty circa three hundred seventy B C"),
     ("At 19h30, 7h05 and 24h00, not 2h30m or 5h60",
      "at nineteen thirty , seven oh five and twenty four hundred , not two hours and thirty minutes or five h sixty"),
-    ("A 5-10 USD fee, 2-3 EUR/kg, 5-10 €, 5-10 $20 bills",
-     "a five to ten U S dollar fee , two to three euros per kilogram , five to ten euros ,"
-     " five to ten twenty dollar bills"),
+    ("A 5-10 USD fee, 2-3 EUR/kg, 5-10 €",
+     "a five to ten U S dollar fee , two to three euros per kilogram , five to ten euros"),
+    ("5-10 $20 bills", "five to ten twenty dollar bills"),
     ("100 Mb/s, 1 Tb/sec, 5 MB/s and a 40 kb file",
      "one hundred megabits per second , one terabit per second , five megabytes per second and a forty kilobytes file"),
     ("$5/each, €2 / ea", "five dollars each , two euros each"),

@@ -31,7 +31,7 @@ export class ScriptList {
       this.send(target.files[0]);
       target.value = "";
     } });
-    root.prepend(input, this.uploadLine.node);
+    root.querySelector(".rp-script-message").after(input, this.uploadLine.node);
     document.addEventListener("click", ({ target }) => target.closest?.("#rp-script-upload") && input.click());
     this.lines = root.querySelector(".rp-script-list");
     const begin = button({ class: "rp-quiet", text: words("script.try"), onclick: tryDialogue });
@@ -86,9 +86,10 @@ export class ScriptList {
   async send(file) {
     if (!file) return;
     const { name } = file;
-    this.editor.say("");
+    this.editor.say(words("library.uploading", { name }), "busy");
     try {
       const { path } = await this.uploadLine.send(file);
+      this.editor.say("");
       read = name;
       this.editor.trigger("bring", { path, name });
     } catch ({ message }) {

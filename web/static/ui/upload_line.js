@@ -23,6 +23,7 @@ export class UploadLine {
     const show = (share) => sending === this.sending && (this.bar.value = share);
     this.bar.setAttribute("aria-label", words("library.uploading", { name: file.name }));
     this.node.hidden = false;
+    this.node.scrollIntoView({ block: "nearest" });
     show(0);
     try {
       return await this.upload(file, show, sending.signal);
