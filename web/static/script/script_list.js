@@ -1,11 +1,11 @@
 // The list of scripts, and ways to a new one: an example, and files that are chosen or dropped on the tab.
 
+import { UploadLine } from "../connection/upload_line.js";
 import { copyLink } from "../draft/deep_links.js";
 import { button, create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { lengthOf, momentOf } from "../ui/format.js";
 import { typeInto } from "../ui/typing.js";
-import { UploadLine } from "../ui/upload_line.js";
 import { deleteWithUndo, isDeleted } from "../ui/undo.js";
 import { inEnglish, pageLanguage, words } from "../ui/words.js";
 

@@ -1,7 +1,7 @@
 // Accepts a dropped or chosen file, and shows the server's findings about its origin. Of several files, the last one counts.
 
+import { UploadLine } from "../connection/upload_line.js";
 import { create } from "../ui/elements.js";
-import { UploadLine } from "../ui/upload_line.js";
 import { words } from "../ui/words.js";
 
 const MEGABYTE = 1 << 20;

@@ -1,7 +1,7 @@
 // The line of an upload: how much of the file is sent, and a button that cancels it.
 
-import { button, create } from "./elements.js";
-import { words } from "./words.js";
+import { button, create } from "../ui/elements.js";
+import { words } from "../ui/words.js";
 
 export class UploadLine {
   // upload: as `uploadFile`. opener: takes the focus of the button when the line goes.
