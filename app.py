@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from contextlib import suppress
 from functools import partial
 
@@ -27,7 +28,7 @@ from cli.context import CommandContext, context_of, model_notices, require
 from cli.keys import keys
 from cli.library import library
 from cli.speak import speak
-from cli.terminal import escape_unprintable, exit_on_error, say
+from cli.terminal import escape_unprintable, exit_at_once, exit_on_error, exit_on_signal, say
 from cli.voices import voices
 from studio.engines.zero_gpu import prepare as prepare_zero_gpu
 from studio.packages import MCP
@@ -140,9 +141,9 @@ def mcp(
 ) -> None:
     """Serve tools to language models over MCP, on standard input and output."""
     command = context_of(context, model=model, device=device, database=database)
-    with exit_on_error(), paused_collections():
+    with exit_on_error(), paused_collections(), exit_at_once():
         require("mcp", MCP)
-        with command.services() as services, suppress(KeyboardInterrupt):
+        with command.services() as services, exit_on_signal(signal.SIGINT):
             from api.assistants.mcp import create_mcp
             from api.context import ApiContext
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cli.terminal import exit_on_next_ctrl_c, exit_on_sigterm, say, status_line
+from cli.terminal import exit_on_next_ctrl_c, exit_on_signal, say, status_line
 from engine.errors import InvalidInput, InvalidOption
 from storage.errors import VoiceNotFound
 from studio.packages import has_package
@@ -134,7 +134,7 @@ class CommandContext:
         from studio.context import AppContext
 
         watermark = self.watermark()
-        with exit_on_sigterm(), self._saved_storage() as storage:
+        with exit_on_signal(), self._saved_storage() as storage:
             storage.check_store()
             with self.models(notices or {}) as manager:
                 yield AppContext.create(manager, storage, watermark)

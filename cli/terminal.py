@@ -84,24 +84,36 @@ def status_line(text: str) -> None:
 
 
 @contextmanager
-def exit_on_sigterm() -> Iterator[None]:
-    """Leave the block on SIGTERM and exit with status 0, as a server that was told to stop.
+def exit_on_signal(number: int = signal.SIGTERM) -> Iterator[None]:
+    """Leave the block on a signal, and exit with status 0, as a server that was told to stop.
 
-    Without a handler, the first process of a container ignores the signal.
+    Without a handler, the first process of a container ignores SIGTERM.
     """
 
     def leave(_number: int, _frame: Any) -> None:
         raise SystemExit(0)
 
     try:
-        before = signal.signal(signal.SIGTERM, leave)
+        before = signal.signal(number, leave)
     except ValueError:  # not in the main thread
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(number, before)
+
+
+@contextmanager
+def exit_at_once() -> Iterator[None]:
+    """End the process where the block exits, or where its reader has closed the pipe.
+
+    A thread may still be reading standard input, and Python waits for it.
+    """
+    try:
+        yield
+    except* (SystemExit, BrokenPipeError):
+        os._exit(0)
 
 
 def exit_on_next_ctrl_c() -> None:

@@ -577,12 +577,24 @@ def test_audio_before_ctrl_c_is_kept_with_exit_code_130(tmp_path: Path) -> None:
 
 def test_servers_exit_properly_on_sigterm() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(SystemExit) as left, terminal.exit_on_sigterm():
+    with pytest.raises(SystemExit) as left, terminal.exit_on_signal():
         os.kill(os.getpid(), signal.SIGTERM)
     assert left.value.code == 0
     assert signal.getsignal(signal.SIGTERM) is before
     with ThreadPoolExecutor(1) as pool:  # only the main thread may handle signals
-        pool.submit(terminal.exit_on_sigterm().__enter__).result()
+        pool.submit(terminal.exit_on_signal().__enter__).result()
+
+
+def test_process_ends_where_a_thread_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "_exit", left := Mock())
+    gone = ExceptionGroup("", [ExceptionGroup("", [BrokenPipeError()])])
+    for number, error in enumerate((SystemExit(0), BrokenPipeError(), gone), start=1):
+        with terminal.exit_at_once():
+            raise error
+        assert left.call_count == number
+    with pytest.raises(OSError, match="full"), terminal.exit_at_once():
+        raise OSError("full")
+    assert left.call_count == 3
 
 
 def test_key_that_cannot_be_printed_is_not_kept(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,10 +154,9 @@ def test_server_over_standard_input_and_output(tmp_path: Path) -> None:
     from mcp import Client, StdioServerParameters
 
     async def meet() -> None:
+        pid, serve = tmp_path / "pid", ["app.py", "--graphs", "off", "mcp", "--database", str(tmp_path / "voices.db")]
         command = StdioServerParameters(
-            command=sys.executable,
-            args=["app.py", "--graphs", "off", "mcp", "--database", str(tmp_path / "voices.db")],
-            cwd=ROOT,
+            command="sh", args=["-c", 'echo $$ > "$0"; exec "$@"', str(pid), sys.executable, *serve], cwd=ROOT
         )
         async with Client(command) as client:
             asked = {"name": "Anna", "clip": str(CLIP), "transcript": WORDS, "consent": "Anna Gray"}
@@ -165,5 +167,15 @@ def test_server_over_standard_input_and_output(tmp_path: Path) -> None:
             assert voice_names(await client.call_tool("list_voices", {})) == ["Anna", *SAMPLES]
             data, _ = audio_of(await client.call_tool("speak", {"text": "Hello.", "voice": "Anna"}))
             assert len(decode_audio(data, "mp3")[0])
+            process = int(pid.read_text())
+            os.kill(process, signal.SIGINT)  # the client keeps standard input open
+            await asyncio.to_thread(until, lambda: not _is_running(process))
 
     run(meet)
+
+
+def _is_running(process: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(process, 0)
+        return True
+    return False
