@@ -40,6 +40,7 @@ def listen(event: Any, fn: Any, inputs: Any, outputs: Any, *, queue: bool = Fals
 # Read by static/connection/answers/latest_answers.js.
 _LATEST = "(...inputs) => /* only the latest press counts */ inputs"
 _SHOWS = "(...inputs) => /* only the latest answer counts */ inputs"
+REPEATED = "(...inputs) => /* repeated if it is lost */ inputs"  # of an event that does no harm twice
 
 
 def show(event: Any, fn: Any, inputs: Any, outputs: Any, **more: Any) -> Any:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from gradio.context import Context
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from storage import Storage, VoiceLibrary
 from storage.voices.sample_voices import install_samples
@@ -138,6 +138,20 @@ def forwarder() -> Iterator[Forwarder]:
     made.close()
 
 
+def lose_event(page: Page, containing: str, times: int = 1) -> None:
+    """Reset the connections of the next events whose requests contain `containing`."""
+    lost: list[Route] = []
+
+    def lose(route: Route) -> None:
+        if len(lost) == times or containing not in (route.request.post_data or ""):
+            route.fallback()
+        else:
+            lost.append(route)
+            route.abort("connectionreset")
+
+    page.route("**/gradio_api/run/predict*", lose)
+
+
 def test_page_survives_a_server_restart_and_reloads_for_another_version(
     chromium: Browser,
     serve: Serve,
@@ -208,8 +222,26 @@ def test_page_survives_a_server_restart_and_reloads_for_another_version(
     assert page.evaluate("window.same"), "the page was reloaded"
     assert failed == []
 
+    # Requests that are lost although the server is there.
+    open_tab(page, "Speak")
+    speak(page, "A text that is stopped soon. " * 20)
+    wait_for(page, "player.played > 0")
+    lose_event(page, "ticket")
+    page.locator("#rp-stop").click()
+    wait_for(page, "player.finished")
+    assert player(page)["stopReason"] == "cancelled"
+    open_tab(page, "History")
+    lose_event(page, '"data":[false,', times=2)
+    page.get_by_text("What is kept", exact=True).click()
+    page.get_by_label("Keep a history of my takes").uncheck()
+    expect(page.locator("#rp-kept-notice")).to_contain_text("are not kept")
     open_tab(page, "New voice")
     upload(page, CLIP)
+    lose_event(page, "")
+    page.get_by_role("button", name="Save voice").click()
+    expect(page.locator("#rp-form-notice")).to_contain_text("save again")
+    expect(page.locator("#rp-connection").get_by_text("If a change is missing, make it again.")).to_be_visible()
+
     before = httpx.get(f"{url}reprise/alive").json()
     page.route("**/reprise/alive", lambda route: route.fulfill(json=before))  # the page does not find out by itself
     forwarder.close()

@@ -1,5 +1,5 @@
 // Shows a notice while the server is gone, and requests the page's contents again when it is back (event `back`). Shows
-// others when the server has refused an action, and when the page has to be reloaded.
+// others when the server has refused an action or its answer to one was lost, and when the page has to be reloaded.
 
 import { words } from "../ui/words.js";
 
@@ -30,12 +30,15 @@ export function mount({ element, trigger }) {
     hush(true);
     say("connection.gone", "bad");
   });
-  document.addEventListener("reprise:back", () => {
+  const warn = (key) => stays || say(key, "bad", 2 * SAID_FOR);
+  document.addEventListener("reprise:back", ({ detail }) => {
     hush(false);
     say("connection.back", "good", SAID_FOR);
+    if (detail.missed) warn("connection.missed");
     trigger("back");
   });
-  document.addEventListener("reprise:refused", () => stays || say("connection.refused", "bad", 2 * SAID_FOR));
+  document.addEventListener("reprise:refused", () => warn("connection.refused"));
+  document.addEventListener("reprise:missed", () => warn("connection.missed"));
   document.addEventListener("reprise:useless", () => {
     hush(false);
     say("connection.reload", "bad");

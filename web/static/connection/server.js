@@ -1,5 +1,6 @@
 // The page's connection to its server. It dispatches events on the document: `reprise:gone`; `reprise:back`, whose detail
-// says whether the server is a new process; `reprise:refused` if it refused what the user did; and `reprise:useless` if the
+// says whether the server is a new process, and whether what the user did is `missed`: its answer was lost; `reprise:missed` if
+// that is noticed later; `reprise:refused` if the server refused what the user did; and `reprise:useless` if the
 // server refuses the page, which does not reload itself because it has unsaved data or has just done so.
 
 import { LatestAnswers } from "./answers/latest_answers.js";
@@ -23,7 +24,18 @@ export const server = new ServerWatch({
 const browsers = window.fetch.bind(window);
 const version = document.querySelector("meta[name=reprise-page]").content; // web/ui/page_version.py
 const isActive = () => navigator.userActivation?.isActive !== false; // whether the user has just done something
-const transport = new Transport({ fetch: browsers, answers, version, lost: () => server.lost(), useless, isActive, refused: () => announce("refused") });
+const transport = new Transport({
+  fetch: browsers,
+  answers,
+  version,
+  lost: () => server.lost(),
+  useless,
+  refused: () => announce("refused"),
+  missed: () => (server.away ? (isMissed = true) : announce("missed")),
+  isActive,
+  present: () => server.present(),
+});
+let isMissed = false; // whether something that the user did has had no answer since the server is gone
 
 async function ask() {
   const response = await browsers("./reprise/alive", { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT) });
@@ -38,8 +50,9 @@ function gone() {
 
 function back(now, before) {
   transport.watched(false);
-  if (now.page === version && now.admitted) announce("back", { anew: now.process !== before.process });
+  if (now.page === version && now.admitted) announce("back", { anew: now.process !== before.process, missed: isMissed });
   else useless();
+  isMissed = false;
 }
 
 // Called when the page is of another version, or its user has to log in again.

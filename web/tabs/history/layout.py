@@ -8,7 +8,7 @@ import gradio as gr
 
 from web.tabs.history.handlers import PAGE_SIZE, HistoryHandlers
 from web.ui.components import history_list
-from web.ui.events import keep_choices, listen, listen_to_latest, show
+from web.ui.events import REPEATED, keep_choices, listen, listen_to_latest, show
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     speak = [shared.hints, shared.picker, *shared.settings, shared.notice, shared.tabs]
     listen_to_latest(entries.again, handlers.reuse_entry, token, [*speak, message])
     for choice, handler in ((keep, handlers.set_history_enabled), (days, handlers.set_retention)):
-        listen(choice.input, handler, [choice, token], [kept_notice, shared.changes], trigger_mode="always_last")
+        told = [kept_notice, shared.changes]
+        listen(choice.input, handler, [choice, token], told, js=REPEATED, trigger_mode="always_last")
     _listen_for_deletion(shared, ask_clear, clear, forget, handlers.confirm_clear, handlers.clear_history, kept_notice)
     _listen_for_deletion(
         shared, ask_forget, forget, clear, handlers.confirm_delete_everything, handlers.delete_everything, kept_notice,

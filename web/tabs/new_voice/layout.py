@@ -84,6 +84,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     changed.empty_form(None, None, [trouble, name, speaker, language], js=EMPTY_FORM, api_visibility="private")
     shared.changes.forgotten(None, None, [trouble, agreed, language], js=EMPTY_REST, api_visibility="private")
     asked = listen(save.click, handlers.show_waiting, None, trouble)
+    asked.failure(None, None, trouble, js=INTERRUPTED)
     saved = listen(
         asked.then,
         handlers.save_voice,

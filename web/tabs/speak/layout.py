@@ -14,7 +14,7 @@ from web.tabs.speak.settings import NAMES, build_settings
 from web.tabs.speak.streaming import TakeStreams
 from web.tabs.speak.take_list import TakeListHandlers
 from web.ui.components import take_list, voice_card, voice_rail
-from web.ui.events import broadcast_change, keeping, listen, show
+from web.ui.events import REPEATED, broadcast_change, keeping, listen, show
 from web.ui.shared import SharedComponents
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _listen_to_speech(
     checked = listen(takes.check, check, [shared.token], takes, trigger_mode="multiple", queue=True)
     checked.failure(None, js="() => { window.repriseTakes.endCheck(); }")
     listen(checked.then, lambda: broadcast_change("history"), None, shared.changes)
-    listen(takes.stop_speech, handlers.stop_more, None, None, trigger_mode="multiple")
+    listen(takes.stop_speech, handlers.stop_more, None, None, js=REPEATED, trigger_mode="multiple")
     for listener in listeners:
         listener.failure(None, js="() => { window.reprisePlayer.refused(); }")
         listener.then(None, js="() => { window.reprisePlayer.over(); }")
@@ -114,7 +114,7 @@ def _listen_to_speech(
     stop.click(None, js="() => { window.reprisePlayer.stop(); }")
     for component in (shared.text, settings[0]):
         component.change(None, js="() => { window.reprisePlayer?.clearMessage(); }")
-    listen(player.stop_speech, handlers.stop, None, None, trigger_mode="multiple")
+    listen(player.stop_speech, handlers.stop, None, None, js=REPEATED, trigger_mode="multiple")
     listen(player.renew_links, handlers.renew_links, shared.token, player, trigger_mode="multiple")
 
 

@@ -17,6 +17,8 @@ const events = [
   { id: 3, outputs: [PICKER], js: SHOWS }, // the voices have changed
   { id: 4, outputs: [CARD, PICKER], js: null }, // an action
   { id: 5, outputs: [PICKER], js: "(...inputs) => /* only the latest press counts */ inputs" }, // a button of a list
+  { id: 6, targets: [[9, "then"]], outputs: [], js: null }, // follows another event
+  { id: 7, outputs: [], js: "(...inputs) => /* repeated if it is lost */ inputs" },
 ];
 const unchanged = { __type__: "update" };
 
@@ -119,14 +121,15 @@ const CALL = "http://here/gradio_api/run/predict";
 const JOIN = "http://here/gradio_api/queue/join?";
 const STREAM = "http://here/gradio_api/queue/data?session_hash=a";
 const body = (id) => ({ method: "POST", body: JSON.stringify({ fn_index: id, data: [] }) });
+const settled = () => new Promise((done) => setImmediate(done)); // what is waiting has gone on
 const refusing = () => Promise.reject(new TypeError("Failed to fetch"));
 
-function transport(fetch) {
-  const counts = { lost: 0, useless: 0, refused: 0 };
+function transport(fetch, present = async () => {}) {
+  const counts = { lost: 0, useless: 0, refused: 0, missed: 0 };
   const count = (what) => () => (counts[what] += 1);
   const answers = new LatestAnswers(events);
   const user = { isActive: true };
-  const more = { refused: count("refused"), isActive: () => user.isActive, after() {} }; // timers would keep Node running
+  const more = { refused: count("refused"), missed: count("missed"), present, isActive: () => user.isActive, after() {} }; // timers would keep Node running
   const made = new Transport({ fetch, answers, version: "v1", lost: count("lost"), useless: count("useless"), ...more });
   return { counts, made, user };
 }
@@ -161,10 +164,51 @@ test("a gateway error counts as a lost server, a refusal does not", async () => 
   status = 429;
   assert.equal((await made.send(CALL, body(4))).status, 429);
   assert.equal((await made.send(CALL, body(1))).status, 429);
-  assert.deepEqual(counts, { lost: 2, useless: 0, refused: 1 }, "of an action, not of what is only shown");
+  assert.deepEqual(counts, { lost: 2, useless: 0, refused: 1, missed: 0 }, "of an action, not of what is only shown");
   user.isActive = false;
   await made.send(CALL, body(1));
   assert.equal(counts.refused, 1, "of what the user did, not of what the page asks for by itself");
+});
+
+test("what the user does while the server is gone counts as missed", async () => {
+  let fetch = refusing;
+  const { counts, made, user } = transport((...request) => fetch(...request));
+  await made.send(CALL, body(1)); // only shows something
+  await made.send(CALL, body(6)); // follows another event
+  assert.equal(counts.missed, 0);
+  await made.send(CALL, body(4));
+  fetch = async () => new Response("{}", { status: 502 });
+  await made.send(CALL, body(4));
+  fetch = async () => new Response('{"data":'); // breaks off
+  await made.send(CALL, body(4));
+  assert.deepEqual([counts.missed, counts.refused], [3, 0]);
+  user.isActive = false;
+  await made.send(CALL, body(4));
+  assert.equal(counts.missed, 3);
+});
+
+test("an event that does no harm twice is repeated, as soon as the server is back, until it is answered", async () => {
+  const sent = [];
+  const back = [];
+  const answers = [refusing, async () => new Response("{}", { status: 504 }), async () => new Response('{"data":[]}')];
+  const fetch = (url, { body: asked }) => {
+    sent.push(asked);
+    return answers.shift()();
+  };
+  const { counts, made } = transport(fetch, () => new Promise((resolve) => back.push(resolve)));
+  const stopped = made.send(CALL, body(7));
+  await settled();
+  assert.equal(sent.length, 1, "the server is not back");
+  back[0]();
+  await settled();
+  back[1]();
+  assert.equal((await stopped).status, 200);
+  assert.deepEqual(sent, [body(7).body, body(7).body, body(7).body]);
+  assert.deepEqual([counts.lost, counts.missed], [2, 0]);
+  answers.push(...Array.from({ length: 10 }, () => refusing));
+  const { made: hopeless } = transport(fetch);
+  assert.equal((await hopeless.send(CALL, body(7))).status, 503);
+  assert.equal(sent.length, 3 + 5);
 });
 
 test("calls name the page's version; a refusal of the page makes it useless", async () => {
@@ -181,7 +225,7 @@ test("calls name the page's version; a refusal of the page makes it useless", as
   assert.ok(sent.every((headers) => headers.get("Content-Type") === "application/json"));
   assert.equal(counts.useless, 0);
   for (status of [409, 401]) for (const url of calls) assert.equal((await made.send(url, json)).status, status);
-  assert.deepEqual(counts, { lost: 0, useless: 6, refused: 0 });
+  assert.deepEqual(counts, { lost: 0, useless: 6, refused: 0, missed: 0 });
 });
 
 test("the reason of a refused event of the queue is told by its status", async () => {
@@ -332,7 +376,7 @@ test("requests that are not answered when the server is gone end some time later
     });
   let lost = 0;
   const after = (_ms, done) => timers.push(done);
-  const made = new Transport({ fetch, answers: new LatestAnswers([]), version: "v1", lost: () => (lost += 1), useless() {}, after });
+  const made = new Transport({ fetch, answers: new LatestAnswers([]), version: "v1", lost: () => (lost += 1), useless() {}, missed() {}, after });
   const joins = made.send(JOIN, body(1));
   timers.splice(0).forEach((done) => done());
   assert.equal((await joins).status, 503, "no matter whether the server is gone");

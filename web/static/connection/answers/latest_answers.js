@@ -2,8 +2,11 @@
 // to the latest request counts. No answer overwrites a component that the user changed after the request was sent.
 
 // Marks in the scripts of events (web/ui/events.py). LATEST: if the event is sent again, its earlier answers are dropped whole.
+// REPEATED: if no answer comes, the event is sent again.
 const SHOWS = "only the latest answer counts";
 const LATEST = "only the latest press counts";
+const REPEATED = "repeated if it is lost";
+const FOLLOWING = ["then", "success", "failure"]; // kinds of targets: the event follows another one
 const FIELDS = ["textbox", "slider"]; // types of the components into which the user enters text or numbers
 export const UNCHANGED = { __type__: "update" }; // Gradio leaves the component as it is
 
@@ -27,8 +30,10 @@ export class LatestAnswers {
 
   // Called when an event is sent. Returns its request, for `failed` or `settle`.
   ask(id) {
-    const { inputs = [], outputs = [], js } = this.events.get(id) ?? {};
-    const request = { id, number: ++this.count, outputs, shows: Boolean(js?.includes?.(SHOWS)) };
+    const { inputs = [], outputs = [], targets = [], js } = this.events.get(id) ?? {};
+    const has = (mark) => Boolean(js?.includes?.(mark));
+    const follows = targets.some(([, kind]) => FOLLOWING.includes(kind));
+    const request = { id, number: ++this.count, outputs, shows: has(SHOWS), repeats: has(REPEATED), follows };
     const carried = request.shows ? [] : inputs.filter((component) => this.choices.get(component) === UNSENT);
     for (const component of carried) this.choices.set(component, request.number);
     if (js?.includes?.(LATEST)) this.sent.set(id, request.number);

@@ -15,6 +15,7 @@ const NO_SERVER = [502, 504]; // answers of a proxy whose server is gone
 const BEAT = 15_000; // ms between heartbeats of the stream
 const MISSED = 4; // heartbeats, after which the stream counts as lost: a phone that slept may not tell that its connection has ended
 const UNANSWERED = 30_000; // ms for an answer, as long as the server waits for a request (web/http/request_body.py)
+const TRIES = 5; // of an event that is repeated; a proxy may answer each time for a server that is there
 const USELESS = [401, 409]; // the user has to log in again, or the page is of another version
 // Sentences about the statuses with which an event of the queue is refused.
 const REFUSALS = {
@@ -38,11 +39,11 @@ const ended = () => new Response(ENDED, { headers: { "Content-Type": "text/event
 
 export class Transport {
   // fetch: the browser's. answers: a LatestAnswers. version: the page's. lost(): a request or its answer was lost.
-  // useless(): the server refuses the calls of this page. refused(): it has refused what the user did;
-  // what the page asks for by itself, it asks for again. isActive(): whether the user has just done something.
-  // after(ms, done): a timer.
-  constructor({ fetch, answers, version, lost, useless, refused, isActive = () => true, after = (ms, done) => setTimeout(done, ms) }) {
-    Object.assign(this, { browsers: fetch, answers, version, lost, useless, refused, isActive, after });
+  // useless(): the server refuses the calls of this page. refused(): it has refused what the user did; missed(): its answer to
+  // that is lost. What the page asks for by itself, it asks for again. isActive(): whether the user has just done something.
+  // present(): resolves when the server is reachable. after(ms, done): a timer.
+  constructor({ fetch, isActive = () => true, after = (ms, done) => setTimeout(done, ms), ...more }) {
+    Object.assign(this, { browsers: fetch, isActive, after, ...more });
     this.joined = null; // the status with which the server answered the last event of the queue
     this.events = new QueuedEvents();
     this.away = false; // whether the server is gone
@@ -124,12 +125,13 @@ export class Transport {
 
   async run(input, options) {
     const request = this.answers.ask(JSON.parse(options.body).fn_index);
-    const isUsers = !request.shows && this.isActive();
+    const isUsers = !request.shows && !request.follows && this.isActive();
     try {
-      const response = await this.call(input, options);
+      const response = await this.answered(input, options, request.repeats ? TRIES : 1);
       if (!response.ok) {
         this.answers.failed(request);
-        if (isUsers && ![...NO_SERVER, ...USELESS].includes(response.status)) this.refused();
+        if (isUsers && NO_SERVER.includes(response.status)) this.missed();
+        else if (isUsers && !USELESS.includes(response.status)) this.refused();
         return response;
       }
       const answer = await response.json();
@@ -137,8 +139,22 @@ export class Transport {
     } catch (error) {
       this.answers.failed(request);
       this.notice(error);
+      if (isUsers && error.name !== "AbortError") this.missed();
       return noAnswer();
     }
+  }
+
+  // Makes a call, and again if no answer came, at most `tries` times.
+  async answered(input, options, tries) {
+    try {
+      const response = await this.call(input, options);
+      if (tries === 1 || !NO_SERVER.includes(response.status)) return response;
+    } catch (error) {
+      if (tries === 1 || error.name === "AbortError") throw error;
+      this.notice(error);
+    }
+    await this.present();
+    return this.answered(input, options, tries - 1);
   }
 
   async stream(input, options) {
