@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import struct
 from array import array
 from collections.abc import Sequence
 from typing import Any
@@ -107,6 +108,7 @@ class _ReaderLimit(asyncio.Protocol):
         if _unread(self.transport) < unsent:
             self._await_reader()
         else:
+            _discard_unsent(self.transport)
             self.drop()
 
     def _stop_waiting_for_reader(self) -> None:
@@ -162,9 +164,11 @@ class BoundedConnection(_ReaderLimit, H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def on_response_complete(self) -> None:
-        """Mark the connection idle."""
+        """Mark the connection idle. The rest of a request that was refused must arrive soon."""
         super().on_response_complete()
         self._waiting_since = self.loop.time()
+        if self.conn.their_state is h11.SEND_BODY:
+            self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timeouts."""
@@ -237,6 +241,13 @@ def _limit_unsent(transport: asyncio.Transport) -> None:
     transport.set_write_buffer_limits(0)
     with contextlib.suppress(AttributeError, OSError):
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
+
+
+def _discard_unsent(transport: asyncio.Transport) -> None:
+    """Have the system forget what it holds for a client when the connection is closed, which is reset."""
+    with contextlib.suppress(AttributeError, OSError):
+        at_once = struct.pack("ii", 1, 0)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
 
 
 def _make_room(others: Sequence[asyncio.Protocol], new: BoundedConnection) -> None:

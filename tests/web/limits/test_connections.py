@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 import logging
 import queue
@@ -199,6 +200,8 @@ def test_connection_with_an_unread_end_of_a_response_is_closed(monkeypatch: pyte
                 while not server.server_state.connections:
                     await asyncio.sleep(0)
                 await _until_closed(server)
+                # The system would hold the rest for as long as the client confirms that it has no room.
+                assert plain.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET
 
     run(leave_unread)
 
@@ -218,6 +221,10 @@ def test_body_after_its_response_is_read_for_a_limited_time(monkeypatch: pytest.
             assert plain.recv(12) == b"HTTP/1.1 401"
             with pytest.raises(ConnectionError):
                 send_on(plain)
+        with connected(url) as plain:
+            plain.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf")
+            while plain.recv(1 << 12):  # the response, and then its end, since no more is sent
+                pass
 
     async def refuse_and_go_on() -> None:
         refuse = Route("/", lambda _request: Response("No.", 401), methods=["POST"])
