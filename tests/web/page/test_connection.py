@@ -138,8 +138,10 @@ def forwarder() -> Iterator[Forwarder]:
     made.close()
 
 
-def lose_event(page: Page, containing: str, times: int = 1) -> None:
-    """Reset the connections of the next events whose requests contain `containing`."""
+def lose_event(
+    page: Page, containing: str, times: int = 1, *, path: str = "run/predict", answered: bool = False
+) -> None:
+    """Reset the connections of the next events whose requests contain `containing`. answered: after the answer."""
     lost: list[Route] = []
 
     def lose(route: Route) -> None:
@@ -147,9 +149,11 @@ def lose_event(page: Page, containing: str, times: int = 1) -> None:
             route.fallback()
         else:
             lost.append(route)
+            if answered:
+                route.fetch()
             route.abort("connectionreset")
 
-    page.route("**/gradio_api/run/predict*", lose)
+    page.route(f"**/gradio_api/{path}*", lose)
 
 
 def test_page_survives_a_server_restart_and_reloads_for_another_version(
@@ -160,9 +164,12 @@ def test_page_survives_a_server_restart_and_reloads_for_another_version(
     forwarder: Forwarder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    engines: list[FakeEngine] = []
+
     def start(first: int = 0) -> None:
         Context.id = first  # Gradio numbers the components from here: in a new process from 0
-        forwarder.open(urlsplit(serve(FakeEngine(Script(pace=0.5)), storage)).port or 0)
+        engines.append(FakeEngine(Script(pace=0.5)))
+        forwarder.open(urlsplit(serve(engines[-1], storage)).port or 0)
 
     library.add(voice("Anna"))
     library.add(voice("Ben"))
@@ -224,8 +231,13 @@ def test_page_survives_a_server_restart_and_reloads_for_another_version(
 
     # Requests that are lost although the server is there.
     open_tab(page, "Speak")
+    page.locator(".rp-at-once").select_option("2")
+    lose_event(page, '-2"', path="queue/join", answered=True)
     speak(page, "A text that is stopped soon. " * 20)
+    expect(page.locator(".rp-takes-say")).to_contain_text("broke off")
     wait_for(page, "player.played > 0")
+    further = engines[-1].speeches
+    until(lambda: any(each.result and each.result.stop_reason == "cancelled" for each in further))
     lose_event(page, "ticket")
     page.locator("#rp-stop").click()
     wait_for(page, "player.finished")

@@ -30,8 +30,9 @@ export class Batches {
     this.tell();
   }
 
-  // Called when their event failed: no more of them will arrive.
+  // Called when their event failed: no more of them will arrive. The server may be speaking them.
   endAll() {
+    this.trigger("stop_speech", { tickets: [...this.tickets.values()].flat() });
     this.tickets.clear();
     this.tell();
   }
