@@ -11,9 +11,9 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import scipy  # as in `training.speech.resampling`
 import torch
 from safetensors.torch import load_file, save_file
-from scipy.optimize import linear_sum_assignment
 
 from engine.families.s2.codec import codec_files, load_codec, load_codec_encoder
 from engine.text.tokenizer import Tokenizer
@@ -55,7 +55,7 @@ def order_like(old: np.ndarray, new: np.ndarray, size: int) -> np.ndarray:
     np.add.at(together, (old, new), 1)
     # Relative to how often each occurs; else a frequent entry outweighs many rare ones.
     together /= np.sqrt(together.sum(1, keepdims=True) + 1) * np.sqrt(together.sum(0, keepdims=True) + 1)
-    order: np.ndarray = linear_sum_assignment(together, maximize=True)[1]
+    order: np.ndarray = scipy.optimize.linear_sum_assignment(together, maximize=True)[1]
     return order
 
 

@@ -6,9 +6,9 @@ The dual AR is trained with them in references only, so that it copies the voice
 import io
 
 import numpy as np
+import scipy  # as in `resampling`
 import soundfile
 from numpy.typing import NDArray
-from scipy.signal import butter, fftconvolve, sosfilt
 
 from training.speech.resampling import resampled
 
@@ -46,13 +46,13 @@ def in_a_room(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) ->
     tail[: int(0.002 * rate)] = 0.0
     tail *= rng.uniform(0.1, 0.6) / np.sqrt(np.square(tail).sum())
     tail[0] = 1.0
-    return np.asarray(fftconvolve(wave, tail)[: len(wave)])
+    return np.asarray(scipy.signal.fftconvolve(wave, tail)[: len(wave)])
 
 
 def coloured(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Apply a spectral tilt: up to 9 dB between the bands below and above a frequency."""
     split = np.exp(rng.uniform(np.log(300), np.log(4000)))
-    low = sosfilt(butter(1, split, "low", fs=rate, output="sos"), wave)
+    low = scipy.signal.sosfilt(scipy.signal.butter(1, split, "low", fs=rate, output="sos"), wave)
     gain = 10 ** (rng.uniform(-9, 9) / 20)
     return np.asarray(low + gain * (wave - low))
 
@@ -60,10 +60,12 @@ def coloured(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> 
 def band_limited(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Limit the bandwidth, like a telephone or an old recorder."""
     high = np.exp(rng.uniform(np.log(3400), np.log(8000)))
-    sections = butter(4, high, "low", fs=rate, output="sos")
+    sections = scipy.signal.butter(4, high, "low", fs=rate, output="sos")
     if rng.random() < 0.5:
-        sections = np.concatenate((sections, butter(2, rng.uniform(60, 250), "high", fs=rate, output="sos")))
-    return np.asarray(sosfilt(sections, wave))
+        sections = np.concatenate(
+            (sections, scipy.signal.butter(2, rng.uniform(60, 250), "high", fs=rate, output="sos"))
+        )
+    return np.asarray(scipy.signal.sosfilt(sections, wave))
 
 
 def noisy(wave: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -99,7 +101,7 @@ def _plucked(hertz: float, samples: int, rate: int, rng: np.random.Generator) ->
 def telephoned(wave: NDArray[np.float64], rate: int) -> NDArray[np.float64]:
     """Simulate a telephone: 8 kHz, 300 to 3,400 Hz, 8-bit µ-law (ITU-T G.711)."""
     narrow = resampled(wave, rate, _TELEPHONE_RATE)
-    narrow = sosfilt(butter(2, (300, 3400), "band", fs=_TELEPHONE_RATE, output="sos"), narrow)
+    narrow = scipy.signal.sosfilt(scipy.signal.butter(2, (300, 3400), "band", fs=_TELEPHONE_RATE, output="sos"), narrow)
     companded = np.sign(narrow) * np.log1p(255 * np.abs(narrow).clip(0, 1)) / np.log1p(255)
     companded = np.round(companded * 127) / 127
     narrow = np.sign(companded) * np.expm1(np.abs(companded) * np.log1p(255)) / 255

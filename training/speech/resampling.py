@@ -4,8 +4,8 @@ from math import gcd
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy  # whose `signal`, which takes a second, is then imported when it is used
 from numpy.typing import NDArray
-from scipy.signal import resample_poly
 
 Scalar = TypeVar("Scalar", bound=np.floating[Any])
 
@@ -15,4 +15,4 @@ def resampled(wave: NDArray[Scalar], source: int, target: int) -> NDArray[Scalar
     if source == target:
         return wave
     common = gcd(source, target)
-    return np.asarray(resample_poly(wave, target // common, source // common), wave.dtype)
+    return np.asarray(scipy.signal.resample_poly(wave, target // common, source // common), wave.dtype)

@@ -344,8 +344,8 @@ def synthesize(work: Path, spec: CorpusSpec, seed: int, workers: int) -> None:
     render = partial(write_shard, folder=folder, seed=seed, spec=spec)
     began, total = time.monotonic(), 0.0
     processes = multiprocessing.get_context("forkserver")
-    # Each process imports this module, which takes seconds: do it only once.
-    processes.set_forkserver_preload(["training.speech.synthesize"])
+    # Each process imports this module and what it uses, which takes seconds: do it only once.
+    processes.set_forkserver_preload(["training.speech.synthesize", "scipy.signal"])
     # Inherited by the processes: if this module is the program, they run it again, and runpy warns that it is imported.
     sys.warnoptions.append("ignore::RuntimeWarning:runpy")
     with processes.Pool(workers, maxtasksperchild=1) as pool:
