@@ -153,10 +153,11 @@ def _too_short(size: int, capacity: int) -> float:
 
 def _split_word(text: str, span: Span, fits: Callable[[str], bool], graphemes: list[int]) -> Iterator[Span]:
     """Halve a word until its parts fit: after one of its tags, else between graphemes. graphemes: their ends."""
-    middle, inside = sum(span) / 2, (span[0], span[0] + len(text[slice(*span)].rstrip()))
+    part = text[slice(*span)]
+    inside = span[1] - len(part.lstrip()), span[0] + len(part.rstrip())
     cut = None
-    if not fits(text[slice(*span)].strip()):
-        cut = _nearest(tag_ends(text, span) or graphemes, middle, inside)
+    if not fits(part.strip()):
+        cut = _nearest(tag_ends(text, span) or graphemes, sum(span) / 2, inside)
     if cut is None:
         yield span
     else:

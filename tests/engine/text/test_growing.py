@@ -140,11 +140,13 @@ def test_pause_ends_complete_sentences_only(written: str, ready: str) -> None:
     assert take_texts(text) == []
     text.pause()
     assert take_texts(text) == [ready][: bool(ready)]
-    text.append(" more")
+    text.append(" more.")
+    assert take_texts(text) == [], "the pause is over"
+    text.append("x")
     text.pause()
     assert take_texts(text) == []
     text.finish()
-    assert take_texts(text) == [f"{written[len(ready) :]} more".strip()]
+    assert take_texts(text) == [f"{written[len(ready) :]} more.x".strip()]
 
 
 def test_long_text_without_punctuation_is_cut_between_words() -> None:

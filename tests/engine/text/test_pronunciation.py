@@ -359,7 +359,7 @@ SPOKEN = [
     ("1 Cor. 13:4-8, John 3:16, Ps. 23:4. Mark 10:30 am",
      ("first corinthians thirteen , verses four to eight , john three , verse sixteen , psalm twenty three , "
      "verse four . mark ten thirty A M")),
-    ("Tim 7:45, Kings 3:2, John 10:00, 2 Tim. 3:16",
+    ("Tim 7:45, Kings 3:2, John 10:00, 2 Timothy 3:16",
      "tim seven forty five , kings three to two , john ten o'clock , second timothy three , verse sixteen"),
     ("Bake at 350 degrees F. Grease it. The FT. But he has MS. It is so. MS. SMITH came.",
      "bake at three hundred fifty degrees F . grease it . the F T . but he has M S . it is so . miz smith came ."),

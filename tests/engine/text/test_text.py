@@ -21,7 +21,7 @@ from engine.text import (
     speaking_time,
     splitting,
 )
-from engine.text.cuts import written_size
+from engine.text.cuts import fitting_spans, split_to_fit, written_size
 from engine.text.english.phrases import TIGHT, cut_cost
 from engine.text.english.pronunciation import spoken_size
 from engine.text.segmentation import batch_turns, split_speaker_turns
@@ -500,6 +500,9 @@ def test_overlong_word_is_cut_between_graphemes() -> None:
     assert "".join(segments) == word
     assert all(len(segment.encode()) <= 60 for segment in segments)
     assert all(segment[0] == "e" for segment in segments)
+    letters = ["e\u0323\u0301", "too", "e\u0323\u0301", "too"]
+    assert list(split_to_fit(" ".join(letters), lambda piece: piece == "too")) == letters
+    assert list(fitting_spans(" e\u0323\u0301 ", (0, 5), lambda _: False)) == [(0, 5)], "no span has only spaces"
 
 
 def test_long_sentences_are_cut_at_clauses_into_similar_parts() -> None:
