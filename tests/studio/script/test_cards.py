@@ -379,6 +379,11 @@ def test_title_and_author_of_the_front_matter(lines: str, title: str, author: st
     assert (script.title, script.author, bool(script.omitted)) == (title, author, omitted)
 
 
+def test_html_and_indented_text_within_markdown_are_read() -> None:
+    script = parse("Hel<b>lo</b> you<br>there.\n\n<p>A <i>block</i></p>\n\n    Indented.\n\n    More.\n\nBye.", "a.md")
+    assert texts(script) == ["Hello you there.", "A block", "Indented.", "More.", "Bye."]
+
+
 def test_headings_have_longer_pauses() -> None:
     before, heading, after = parse("One.\n\n## Two\n\nThree.", "a.md").cards
     assert before.pause == SECTION_PAUSE > heading.pause > after.pause == PARAGRAPH_PAUSE

@@ -175,8 +175,8 @@ def test_written_srt_and_vtt_files() -> None:
     assert to_srt([*cues([Spoken("Hello, Anna.", 0.5, 1.25), Spoken("Bye.", 1.0, 3600.0)])]) == (
         "1\n00:00:00,000 --> 00:00:01,250\nHello, Anna.\n\n2\n00:00:01,750 --> 01:00:01,750\nBye.\n\n"
     )
-    assert to_vtt(cues([Spoken("Q & A <b>", speaker="Anna & Co")])) == (
-        "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n<v Anna &amp; Co>Q &amp; A &lt;b&gt;\n\n"
+    assert to_vtt(cues([Spoken('"Q" & A <b>', speaker="Anna & Co")])) == (
+        'WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n<v Anna &amp; Co>"Q" &amp; A &lt;b&gt;\n\n'
     )
 
 
