@@ -103,6 +103,18 @@ def test_library_that_cannot_be_opened_replaces_no_snapshot(tmp_path: Path) -> N
     assert list(kept.iterdir()) == [before]
 
 
+def test_server_whose_snapshots_are_of_another_library_is_not_started(tmp_path: Path) -> None:
+    kept, library = tmp_path / "kept", tmp_path / "voices.db"
+    with CommandContext("bundled", "cpu", str(library), snapshots=kept)._saved_storage() as storage:
+        storage.voices.secret("signing")
+    library.unlink()
+    with CommandContext("bundled", "cpu", str(library)).library() as voices:
+        voices.add(voice("Ben"))
+    command = CommandContext("bundled", "cpu", str(library), snapshots=kept)
+    with pytest.raises(DatabaseUnavailable, match="of another library"), command._saved_storage():
+        pass
+
+
 def test_snapshots_of_a_database_server_are_rejected(tmp_path: Path) -> None:
     command = CommandContext("bundled", "cpu", database="postgresql://localhost/voices", snapshots=tmp_path)
     with pytest.raises(InvalidOption, match="a library in a file"), command._saved_storage():

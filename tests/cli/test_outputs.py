@@ -62,6 +62,23 @@ def test_other_files_are_not_replaced(tmp_path: Path) -> None:
             assert path.read_bytes() == data, name
 
 
+def test_file_that_is_too_large_or_changes_meanwhile_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    def change(_: object) -> None:
+        path.write_bytes(b"of another program")
+
+    with pytest.raises(InvalidInput, match="changed by another program"):
+        write(path, b"new", Kind("ours", change))
+    monkeypatch.setattr("cli.outputs.LARGEST", 1)
+    with pytest.raises(InvalidInput, match="is not ours"):
+        write(path, b"new", Kind("ours", lambda _: None))
+    assert path.read_bytes() == b"of another program"
+
+
 def test_audio_and_voices_do_not_replace_each_other(tmp_path: Path) -> None:
     path = tmp_path / "a"
     for data, kind in ((encode_audio(SAMPLES, 24_000, "wav"), VOICE), (voice("Anna").to_bytes(), AUDIO)):
