@@ -9,7 +9,7 @@ import pytest
 from engine.audio.output.encode import encode_audio
 from engine.audio.output.id3 import id3_tag
 from engine.audio.output.stream import STREAM_FORMATS, StreamEncoder, StreamFormat
-from engine.audio.output.tags import read_tags
+from engine.audio.output.tags import LONGEST_TAG, read_tags
 from engine.errors import UnusableReference
 from studio.audio_files.concatenate import FileFormat, TakeAudio, concatenate_takes
 
@@ -58,3 +58,8 @@ def test_invalid_audio_has_no_tags(data: bytes) -> None:
 def test_missing_file_is_rejected() -> None:
     with pytest.raises(UnusableReference):
         read_tags("nothing.wav")
+
+
+def test_long_tags_are_cut() -> None:
+    made = encode_audio(SAMPLES, RATE, "flac", {"title": "x" * (LONGEST_TAG + 1)})
+    assert read_tags(made) == {"title": "x" * LONGEST_TAG}
