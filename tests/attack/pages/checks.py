@@ -44,8 +44,8 @@ SHOWN = """() => {
     scripts: document.querySelector(".rp-script-overview").hidden
       ? null : all(".rp-script-title").map((node) => node.textContent).sort(),
     cards: document.querySelector(".rp-script-open").hidden ? null : [document.querySelector(".rp-script-name").value,
-      ...all(".rp-script-card").map(({ view: { parts, card } }) => parts
-        ? [parts.text.value, parts.speaker.value, parts.voice.value, parts.lock.ariaPressed === "true", card.state]
+      ...all(".rp-script-card").map(({ view: { parts, card, text: written } }) => parts
+        ? [written.field.value, parts.speaker.value, parts.voice.value, parts.lock.ariaPressed === "true", card.state]
         : [card.text, card.speaker ?? "", card.voice ?? "", card.locked, card.state])],
     takes: all(".rp-take").map((node) => [text(node, ".rp-take-text"), node.querySelector(".rp-take-star").ariaPressed,
       STOPPED.some((words) => node.querySelector(".rp-take-facts").textContent.includes(words))]),
