@@ -148,10 +148,19 @@ def _read(text: str, suffix: str) -> Document:
 
 def _passages(paragraphs: Iterable[Paragraph]) -> Iterator[tuple[Paragraph, Iterable[str]]]:
     """Yield paragraphs with the texts of their cards. One without words joins a neighbour of the same speaker."""
-    marked = map(read_marks, join_lone_marks(paragraphs))
+    marked = _with_next_speaker(map(read_marks, join_lone_marks(paragraphs)))
     for _, same_speaker in groupby(marked, key=lambda paragraph: paragraph.speaker):
         for paragraph in _spoken(same_speaker):
             yield paragraph, _groups(paragraph)
+
+
+def _with_next_speaker(paragraphs: Iterable[Paragraph]) -> Iterator[Paragraph]:
+    """Give the beginning of a chapter, if it has no words, the speaker of what follows it."""
+    for paragraph, following in pairwise(chain(paragraphs, [None])):
+        assert paragraph is not None, "only the last element is None"
+        if following is not None and paragraph.chapter and not is_speakable(paragraph.text):
+            paragraph = replace(paragraph, speaker=following.speaker)
+        yield paragraph
 
 
 def _saved(paragraphs: Iterable[Paragraph]) -> Iterator[tuple[Paragraph, Iterable[str]]]:
@@ -190,7 +199,7 @@ def _spoken(paragraphs: Iterable[Paragraph]) -> Iterator[Paragraph]:
 
 
 def _merged(spoken: Paragraph, group: list[Paragraph]) -> Paragraph:
-    chapter = next((paragraph.chapter for paragraph in group if paragraph.chapter), None)
+    chapter = spoken.chapter or next((paragraph.chapter for paragraph in group if paragraph.chapter), None)
     return replace(spoken, text=_joined(group), pause=max(paragraph.pause for paragraph in group), chapter=chapter)
 
 

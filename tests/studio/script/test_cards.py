@@ -105,6 +105,10 @@ def test_paragraph_without_words_joins_a_neighbour() -> None:
 def test_heading_without_words_begins_the_chapter_of_what_follows() -> None:
     script = parse("# 🎉\n\nHello.\n\n# 🎈\n\n🎉\n\nBye.\n\n—\n\n# 🎊", "a.md")
     assert [(card.text, card.chapter) for card in script.cards] == [("🎉 Hello.", "🎉"), ("🎈 🎉 Bye. —", "🎈")]
+    script = parse("# 🎉\n\n## One\n\nAnn: Yes.\n\n# 🎈\n\nBen: No.\n\nAnn: Oh.", "a.md")
+    assert [(card.text, card.speaker, card.chapter) for card in script.cards] == [
+        ("🎉 One", None, "One"), ("Yes.", "Ann", None), ("🎈 No.", "Ben", "🎈"), ("Oh.", "Ann", None)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
