@@ -18,7 +18,6 @@ import * as savedVoice from "./new_voice/saved_voice.js";
 import { clearSent, endSaving, saveOneAtATime, sendForm } from "./new_voice/sent_form.js";
 import * as player from "./player/player.js";
 import * as scriptEditor from "./script/script_editor.js";
-import { readingNotice } from "./script/script_list.js";
 import { beginSpeaking } from "./speak/begin.js";
 import * as takes from "./speak/takes/takes.js";
 import { beginWriting } from "./speak/text_field.js";
@@ -95,7 +94,6 @@ window.reprise = {
   keepTab,
   openIfChanged,
   opening,
-  readingNotice,
   sendForm,
   showNotice,
   mount(name, component) {

@@ -292,6 +292,6 @@ class ScriptEditor {
 
 export function mount(component) {
   const editor = new ScriptEditor(component);
-  window.repriseScript = { refresh: () => editor.refresh() };
+  window.repriseScript = { refresh: () => editor.refresh(), readingNotice: () => editor.list.readingNotice() };
   if (window.repriseScriptMissedRefresh) editor.refresh(); // a change was announced before this component was mounted
 }

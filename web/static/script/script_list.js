@@ -15,17 +15,10 @@ function tryDialogue() {
   typeInto(document.querySelector("#rp-script-text textarea"), translate("examples.script"), { all: true });
 }
 
-let read = ""; // the name of the last file that was sent
-
-// The notice while the server reads a file: a large book takes seconds.
-export function readingNotice() {
-  return create("p", { class: "rp-notice rp-busy", role: "status", text: words("clip.cutting", { name: read }) }).outerHTML;
-}
-
 export class ScriptList {
   // accept: the files that the browser offers first, as for an input. The server refuses others, in the page's language.
   constructor(root, editor, { accept, upload }) {
-    Object.assign(this, { root, editor });
+    Object.assign(this, { root, editor, sent: "" }); // sent: the name of the last file
     this.uploadLine = new UploadLine(upload, () => document.querySelector("#rp-script-upload"));
     const input = create("input", { type: "file", accept, hidden: true, onchange: ({ target }) => {
       this.send(target.files[0]);
@@ -82,6 +75,11 @@ export class ScriptList {
     });
   }
 
+  // HTML of the notice while the server reads a file: a large book takes seconds.
+  readingNotice() {
+    return create("p", { class: "rp-notice rp-busy", role: "status", text: words("clip.cutting", { name: this.sent }) }).outerHTML;
+  }
+
   // Has the server make a script of a file.
   async send(file) {
     if (!file) return;
@@ -90,7 +88,7 @@ export class ScriptList {
     try {
       const { path } = await this.uploadLine.send(file);
       this.editor.say("");
-      read = name;
+      this.sent = name;
       this.editor.trigger("bring", { path, name });
     } catch ({ message }) {
       this.editor.say(message || words("library.upload_failed", { name }), this.uploadLine.cancelled ? "good" : "bad");

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # The component's script only runs when the tab is first shown, which may be after the first broadcast.
 REFRESH = "() => { window.repriseScriptMissedRefresh = true; window.repriseScript?.refresh(); }"
-READING = "() => reprise.readingNotice()"
+READING = "() => window.repriseScript.readingNotice()"
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:
