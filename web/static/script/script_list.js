@@ -87,7 +87,7 @@ export class ScriptList {
     this.editor.say(words("library.uploading", { name }), "busy");
     try {
       const { path } = await this.uploadLine.send(file);
-      this.editor.say("");
+      if (!this.editor.script) this.editor.say(""); // what is said since then about an open script stays
       this.sent = name;
       this.editor.trigger("bring", { path, name });
     } catch ({ message }) {

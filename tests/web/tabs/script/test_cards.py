@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from storage import Storage
 from tests.studio.script.test_runner import Actor
@@ -70,9 +70,17 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         expect_state(page, 4, "spoken")
         expect_state(page, 2, "failed")
         expect(card(page, 2)).to_contain_text("through no fault of yours")
-        text(page, 2).fill(" ")
-        text(page, 2).blur()
-        expect(tab(page).get_by_role("alert").filter(has_text="A card needs something to say")).to_be_visible()
+        uploads: list[Route] = []
+        page.route("**/upload", lambda route: uploads.append(route))
+        with page.expect_response(lambda answer: "/run/" in answer.url and wrong.name in str(answer.request.post_data)):
+            tab(page).locator(".rp-script-overview > [type=file]").set_input_files(wrong)
+            text(page, 2).fill(" ")
+            text(page, 2).blur()
+            refusal = tab(page).get_by_role("alert").filter(has_text="A card needs something to say")
+            expect(refusal).to_be_visible()
+            uploads[0].continue_()
+        expect(refusal).to_be_visible()
+        page.unroute("**/upload")
         expect(text(page, 2)).to_have_value("Refuse this one.")
         text(page, 2).fill("Now it is better.")
         page.keyboard.press("Enter")
