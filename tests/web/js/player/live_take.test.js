@@ -16,11 +16,10 @@ useWords(TEXTS);
 const RATE = 1000;
 const pcm = (count) => Buffer.from(ramp(0, count).buffer).toString("base64");
 // The server has WAVs of the number of samples in their address.
-globalThis.fetch = async (url) => ({ ok: url > 0, arrayBuffer: async () => encodeWav(ramp(0, Number(url)), RATE) });
-const fetched = () => new Promise(setImmediate);
+globalThis.fetch = async (url) => (url > 0 ? new Response(encodeWav(ramp(0, Number(url)), RATE)) : new Response(null, { status: 404 }));
 
 // A take after a former sound. said: its sentences with their states; told: its events. send(kind, message): its next message.
-// report(at): the output's report of its state.
+// report(at): the output's report of its state. refilled(): resolves when the WAV that replaces its sound has come, or has not.
 function setUp({ ticket = "ticket", wanted = true } = {}) {
   const [said, told] = [[], []];
   const context = { currentTime: 2, resume() {}, suspend() {} };
@@ -35,6 +34,9 @@ function setUp({ ticket = "ticket", wanted = true } = {}) {
   const say = (...sentence) => said.push(sentence);
   const tell = (...event) => told.push(event);
   const take = new LiveTake({ playback, cache, say, tell }, ticket, { sound: former, place: 0.5, wanted });
+  const { refill } = take;
+  let refilling = null;
+  take.refill = (url) => (refilling = refill.call(take, url));
   let number = 0;
   const send = (kind, message = {}) => take.receive({ number: number++, kind, status: kind, ...message });
   const start = (more) => send("start", { rate: RATE, expected: 2, facts: { text: "Hello there." }, take: "take", ...more });
@@ -44,7 +46,7 @@ function setUp({ ticket = "ticket", wanted = true } = {}) {
     await playback.opening;
     hear({ wanted: true, waiting: false, ended: false, played: 1, underruns: 0, starved: 0, lost: 0, received: playback.sent, ...at });
   };
-  return { take, playback, cache, former, said, told, send, start, chunk, end, report };
+  return { take, playback, cache, former, said, told, send, start, chunk, end, report, refilled: () => refilling };
 }
 
 // What is loaded, at which share, and whether it plays.
@@ -192,7 +194,7 @@ test("a take that is not stored is not announced when the connection breaks off"
 });
 
 test("a take of which a message was lost is replaced by the WAV, and continues at its position", async () => {
-  const { take, playback, cache, start, chunk, end, report } = setUp();
+  const { take, playback, cache, start, chunk, end, report, refilled } = setUp();
   start();
   chunk(100);
   chunk(100, 200);
@@ -200,7 +202,7 @@ test("a take of which a message was lost is replaced by the WAV, and continues a
   const { sound } = take;
   sound.ms = 120;
   end({ total: 300, take: "take", wav: { name: "Hello.wav", url: "300" } });
-  await fetched();
+  await refilled();
   assert.notEqual(take.sound, sound);
   assert.deepEqual([[...take.sound.all()], take.stats.refilled], [[...ramp(0, 300)], true]);
   assert.deepEqual([playback.sound, cache.get("take")], [take.sound, take.sound]);
@@ -210,14 +212,14 @@ test("a take of which a message was lost is replaced by the WAV, and continues a
 
 test("the WAV of a lost message waits in the cache if another sound was loaded, and a paused take stays paused", async () => {
   for (const leave of ["another sound", "another take", "pause"]) {
-    const { take, playback, cache, former, start, chunk, end } = setUp();
+    const { take, playback, cache, former, start, chunk, end, refilled } = setUp();
     start();
     chunk(100);
     end({ total: 300, take: "take", wav: { name: "Hello.wav", url: "300" } });
     if (leave === "pause") playback.pause();
     else playback.load(former);
     if (leave === "another take") take.abandon();
-    await fetched();
+    await refilled();
     assert.equal(cache.get("take").length, 300);
     assert.deepEqual(loaded(playback), leave === "pause" ? ["take", 0, false] : ["former", 0, true]);
     assert.equal(take.sound, leave === "another take" ? null : cache.get("take"));
@@ -226,13 +228,13 @@ test("the WAV of a lost message waits in the cache if another sound was loaded, 
 
 test("a WAV that cannot be fetched is a problem of this take, not of one that has begun since", async () => {
   for (const abandoned of [false, true]) {
-    const { take, said, start, chunk, end } = setUp();
+    const { take, said, start, chunk, end, refilled } = setUp();
     start();
     chunk(100);
     end({ total: 300, take: "take", wav: { name: "Hello.wav", url: "gone" } });
     const { sound } = take;
     if (abandoned) take.abandon();
-    await fetched();
+    await refilled();
     assert.equal(sound.status, TEXTS["player.broken"]);
     assert.deepEqual(said.at(-1), abandoned ? ["end", "finished"] : [sound.status, "problem"]);
   }
