@@ -236,12 +236,19 @@ def test_page_survives_a_server_restart_and_reloads_for_another_version(
     speak(page, "A text that is stopped soon. " * 20)
     expect(page.locator(".rp-takes-say")).to_contain_text("broke off")
     wait_for(page, "player.played > 0")
-    further = engines[-1].speeches
-    until(lambda: any(each.result and each.result.stop_reason == "cancelled" for each in further))
+    speeches = engines[-1].speeches
+    until(lambda: any(each.result and each.result.stop_reason == "cancelled" for each in speeches))
     lose_event(page, "ticket")
     page.locator("#rp-stop").click()
     wait_for(page, "player.finished")
     assert player(page)["stopReason"] == "cancelled"
+    page.locator(".rp-at-once").select_option("1")
+    lose_event(page, "A lost text.", path="queue/join", answered=True)
+    speak(page, "A lost text. " * 20)
+    expect(page.locator(".rp-status")).to_contain_text("connection")
+    until(lambda: len(speeches) == 4 and speeches[-1].result is not None)
+    result = speeches[-1].result
+    assert result and result.stop_reason == "cancelled", "the page has given it up"
     open_tab(page, "History")
     lose_event(page, '"data":[false,', times=2)
     page.get_by_text("What is kept", exact=True).click()

@@ -103,12 +103,14 @@ class Player {
     if (this.state === "requested") this.say(words("player.stopped"), "stopped");
   }
 
-  // Called when the event failed: the server refused it, or the connection broke off.
+  // Called when the event failed: the server refused it, or the connection broke off. The server may be speaking the take.
   refused() {
     this.event.over();
-    if (!this.take.busy) return;
-    if (this.take.stats.received) this.take.breakOff();
-    else this.giveUp(words(failure()), "problem");
+    const { busy, ticket, stats } = this.take;
+    if (!busy) return;
+    if (stats.received) return this.take.breakOff();
+    this.giveUp(words(failure()), "problem");
+    this.trigger("stop_speech", { ticket });
   }
 
   // Ends a take without sound.
