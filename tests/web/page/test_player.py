@@ -485,6 +485,8 @@ def test_failed_take_restores_the_previous_one(page: Page) -> None:
         page.evaluate("window.reprisePlayer.clearMessage()")
         expect(status).to_have_text("Speaking.")
         expect(first).to_contain_text("ms after the click")
+    page.wait_for_function("window.stops === 2", polling=50)  # of the two takes whose event failed
+    page.evaluate("window.stops = 0")
     page.get_by_role("button", name="Give up").click()
     page.wait_for_function("window.stopsAtTheEnd", polling=50)
     assert page.evaluate("window.stopsAtTheEnd") == 1, "the server is asked once to end a take that was given up"

@@ -110,7 +110,7 @@ class Player {
     if (!busy) return;
     if (stats.received) return this.take.breakOff();
     this.giveUp(words(failure()), "problem");
-    this.trigger("stop_speech", { ticket });
+    this.end(ticket);
   }
 
   // Ends a take without sound.
