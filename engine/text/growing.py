@@ -9,7 +9,7 @@ import regex
 
 from engine.errors import InvalidText
 from engine.text.cuts import best_end, written_size
-from engine.text.pauses import check_total_pause, pause_seconds
+from engine.text.pauses import check_total_pause, cut_at_pauses, pause_seconds
 from engine.text.respelling import Respelling
 from engine.text.segmentation import Segment, Segmentation, last_speaker
 from engine.text.sentences import Span, ends_sentence, grapheme_ends, is_clause_end, sentences, word_ends
@@ -41,7 +41,7 @@ class GrowingText:
         self.taken: list[Respelling] = []  # the text of all segments so far
         self.final_pause = 0.0  # seconds of silence after the last segment, of pauses that come after it was taken
         self._segmentation, self._check = segmentation or Segmentation(), check
-        self._last: Segment | None = None  # the last segment taken
+        self._last: Segment | None = None  # the last segment taken, unless a pause followed it
         self._speaker = ""  # the last speaker tag of the text taken
         self._pause_seconds = 0.0  # of the text taken
         self._lock = threading.Lock()
@@ -126,7 +126,9 @@ class GrowingText:
             self.final_pause += self._count_pauses(spoken)
             return []
         self._count_pauses(spoken)
-        self._last, self._speaker = segments[-1], last_speaker(spoken) or self._speaker
+        after_pauses = cut_at_pauses(spoken)[-1][0]
+        self._last = segments[-1] if self._segmentation.is_spoken(after_pauses) else None
+        self._speaker = last_speaker(spoken) or self._speaker
         self.taken.append(respelled)
         return segments
 

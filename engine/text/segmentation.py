@@ -62,8 +62,8 @@ class Segmentation:
 
         In text with speaker tags, words before the first tag belong to speaker 0, and every segment has its speaker's
         tag. Turns and segments without anything to speak are dropped; no other text is. A pause (`[pause:0.5]`) ends a
-        segment. last: the segment before them. speaker: the tag that applies until the first one of the text; "" if
-        none.
+        segment. last: the segment before them, unless a pause followed it. speaker: the tag that applies until the
+        first one of the text; "" if none.
 
         Raises InvalidText if there is nothing to say, or if a pause or all pauses together are too long.
         """
@@ -91,7 +91,7 @@ class Segmentation:
             except InvalidText:  # nothing between two pauses
                 planned = []
             for segment in planned:
-                silence = self._pause_after(last.text, before) if last and not last.silence_after else waiting
+                silence = self._pause_after(last.text, before) if last else waiting
                 segments.append(replace(segment, silence_before=silence))
                 last, before, waiting = segment, segment.line_ends, 0.0
             if segments:

@@ -55,6 +55,17 @@ def test_segment_has_max_sentences_and_sentence_pauses() -> None:
     assert [(segment.text, segment.silence_before) for segment in text.take()] == [("Three", 0.25)]
 
 
+@pytest.mark.parametrize(
+    ("end", "before"), [("[pause:0]\n", 0), ("[pause:0] …\n", 0), ("[pause:1]\n", 0), ("\n", 0.25)]
+)
+def test_pause_before_the_end_of_a_part_replaces_that_of_the_sentence(end: str, before: float) -> None:
+    text = GrowingText(Segmentation(sentence_pause=0.25))
+    text.append(f"One. {end}")
+    assert take_texts(text) == ["One."]
+    text.append("Two.\n")
+    assert [(segment.text, segment.silence_before) for segment in text.take()] == [("Two.", before)]
+
+
 def test_taken_text_is_told_as_written() -> None:
     text = GrowingText()
     text.respell = lambda piece: Respelling(((piece.replace("It", "That"), piece),))
