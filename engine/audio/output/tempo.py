@@ -92,7 +92,7 @@ class ReplaceableTempo:
 
     def finish(self) -> NDArray[np.int16]:
         """Return the last samples."""
-        rest = _joined(self._tempo.finish()) if self._given else np.zeros(0, np.int16)
+        rest = _joined(self._tempo.finish())
         self.length += len(rest)
         return rest
 
