@@ -93,6 +93,10 @@ def test_rate_and_quota_are_enforced(client: httpx.Client, server: Server, speak
         assert speak(bearer(key), input="....").status_code == 200, "silence counts"
         refused = speak(bearer(key), max_new_tokens=1)
         assert (refused.status_code, error_of(refused)["code"]) == (429, "insufficient_quota")
+        assert "retry-after" in refused.headers
+        too_long = speak(bearer(key), input="a" * 26)
+        assert too_long.status_code == 429
+        assert "retry-after" not in too_long.headers, "no wait helps"
         assert error_of(refused)["type"] == "insufficient_quota", "as OpenAI sends it"
         items = {"items": [{"input": TEXT, "voice": "Clara"}]}
         (result,) = client.post("/v1/audio/speech/batch", json=items, headers=bearer(key)).json()["results"]

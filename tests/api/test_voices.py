@@ -84,6 +84,7 @@ def test_voice_is_created_spoken_with_and_deleted(
     assert (voice["name"], voice["object"], voice["description"]) == ("Anna", "audio.voice", "Reads news.")
     assert voice["notes"] == []
     kept = server.storage.voices.get(voice["id"])
+    assert voice["created_at"] == int(kept.created.timestamp())
     assert kept.consent
     assert (kept.consent.who, kept.consent.sentence) == (
         "Anna Gray",

@@ -32,6 +32,8 @@ def timed_words(text: str, *segments: str) -> list[tuple[str, float, float]]:
             ("I", 0, 1), ("see", 1, 2), ("ABCD", 2, 2.5), ("XYZA", 2.5, 3), ("go", 3, 4), ("on", 4, 5)]),
         ("Yes. SQL is it. No.", ["Yes.", "sequel", "is it.", "No."], [
             ("Yes.", 0, 1), ("SQL", 1, 2), ("is", 2, 3), ("it.", 3, 4), ("No.", 4, 5)]),
+        ("We see ITALL. You see it now.", ["We see it all. You see it now."], [
+            ("We", 0, 1), ("see", 1, 2), ("ITALL.", 2, 4), ("You", 4, 5), ("see", 5, 6), ("it", 6, 7), ("now.", 7, 8)]),
         ("", ["What?"], []),
         ("「你好。」我们走。", ["「你 好。」 我们 走。"], [
             ("「你", 0, 1), ("好。」", 1, 2), ("我", 2, 2.5), ("们", 2.5, 3), ("走。", 3, 4)]),

@@ -63,3 +63,9 @@ def test_missing_file_is_rejected() -> None:
 def test_long_tags_are_cut() -> None:
     made = encode_audio(SAMPLES, RATE, "flac", {"title": "x" * (LONGEST_TAG + 1)})
     assert read_tags(made) == {"title": "x" * LONGEST_TAG}
+
+
+def test_length_of_an_mp3_tag_has_seven_bits_in_each_byte() -> None:
+    content = b"\x03" + b"x" * 20_000
+    size = bytes([0, 1, 0x1C, 0x21])  # 1 * 128**2 + 0x1C * 128 + 0x21
+    assert id3_tag({"title": "x" * 20_000}) == b"ID3\x04\0\0\0\x01\x1c\x2bTIT2" + size + b"\0\0" + content
