@@ -300,3 +300,11 @@ def test_cancelled_speech_counts_the_segments_before(bundled_engine: Engine) -> 
     assert speech.result is not None
     assert speech.result.stop_reason == "cancelled"
     assert speech.result.seconds == (last.start + len(last.samples)) / bundled_engine.info.sample_rate
+
+
+def test_closed_speech_has_no_result(bundled_engine: Engine) -> None:
+    speech = bundled_engine.speak("Hello there.", options=SpeakOptions(seed=1))
+    next(speech)
+    speech.close()
+    assert list(speech) == []
+    assert speech.result is None
