@@ -16,12 +16,15 @@ def test_frames_of_a_retried_segment_count_once() -> None:
     arrived.add(chunk(0, 400, 4, 0))
     first = arrived.first_audio
     assert first is not None
+    assert arrived.add(chunk(400, 0, 0, 0))  # its words
     for start in (400, 800):
         arrived.add(chunk(start, 400, 4, 1))
     assert (arrived.end, dict(arrived.frames)) == (1200, {0: 4, 1: 8})
     arrived.add(chunk(400, 200, 2, 1))  # the second segment again
     assert (arrived.end, dict(arrived.frames)) == (600, {0: 4, 1: 2})
     assert arrived.first_audio == first <= arrived.elapsed
+    assert arrived.add(chunk(400, 0, 0, 1))  # its second attempt has no audio
+    assert (arrived.end, dict(arrived.frames)) == (400, {0: 4, 1: 0})
 
 
 def test_pauses_that_have_arrived_are_not_counted_again() -> None:
