@@ -34,7 +34,7 @@ class AudioChunk:
         earlier audio from `start` on.
     frames: codec frames in this chunk. elapsed: seconds since the request.
     segment, segments: 0-based index of the text's segment, and the number of segments so far. text: that segment.
-    queued: seconds from the request to its first slot.
+    queued: seconds from the request to its first slot; 0 before the first audio.
     words: of a segment, with `SpeakOptions.word_times`; they follow its audio in a chunk without samples. Such a chunk
         also takes back the audio of a segment that is spoken again without any.
 

@@ -71,13 +71,12 @@ class MeasuredSpeech:
                 refused()
             raise
         self.on_refusal = None
-        if not self._timing.spoken:
-            self._timing.started += chunk.queued
         usage = self._usage
         usage.frames += chunk.frames
         usage.seconds += len(chunk.samples) / self.sample_rate
         if usage.first_audio is None and chunk.frames:
             usage.first_audio = chunk.elapsed
+            self._timing.started += chunk.queued
         self._timing.spoken = (chunk.start + len(chunk.samples)) / self.sample_rate
         return self.as_written(chunk)
 
