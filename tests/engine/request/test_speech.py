@@ -302,6 +302,15 @@ def test_cancelled_speech_counts_the_segments_before(bundled_engine: Engine) -> 
     assert speech.result.seconds == (last.start + len(last.samples)) / bundled_engine.info.sample_rate
 
 
+def test_growing_text_without_words_ends_without_audio(bundled_engine: Engine) -> None:
+    text = growing(bundled_engine, "[pause:1] …")
+    text.finish()
+    speech = bundled_engine.speak(text)
+    assert list(speech) == []
+    assert speech.result is not None
+    assert (speech.result.stop_reason, speech.result.segments) == ("end", ())
+
+
 def test_closed_speech_has_no_result(bundled_engine: Engine) -> None:
     speech = bundled_engine.speak("Hello there.", options=SpeakOptions(seed=1))
     next(speech)

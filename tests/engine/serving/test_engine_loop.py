@@ -570,6 +570,8 @@ def test_cancelled_speaking_request_frees_its_slot(watch: Callable[..., WatchedE
     assert list(first) == []
     assert first.result is not None
     assert (first.result.stop_reason, first.result.frames) == ("cancelled", chunk.frames)
+    (part,) = first.result.segments
+    assert (part.stop_reason, part.frames, part.attempts) == ("cancelled", chunk.frames, 1)
     steps = [seeds for name, seeds in one.calls if name == "step"]
     assert steps.index((2,)) < 60 - turns.frames  # before the first would have ended
     assert (1,) not in steps[steps.index((2,)) :]
