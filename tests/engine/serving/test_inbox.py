@@ -35,7 +35,9 @@ def finishes(work: Callable[[], object]) -> bool:
 def test_messages_are_read_in_sending_order() -> None:
     inbox: Inbox[int] = Inbox()
     assert [inbox.send(i) for i in range(5)] == [True] * 5
+    assert not inbox.empty
     assert inbox.read() == [0, 1, 2, 3, 4]
+    assert inbox.empty
     assert inbox.read() == []
 
 
