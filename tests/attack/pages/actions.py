@@ -24,12 +24,13 @@ class Step:
     """A single input. on: a selector, a key or a tab. pick: which of the shown elements, modulo their number.
 
     text: what is typed or chosen; the files of `FILES`; the kind of a link to one of the elements' items; milliseconds,
-    for "wait" and for "cut", which ends all connections and refuses new ones meanwhile.
+    for "wait", for "cut", which ends all connections and refuses new ones meanwhile, and for "hold", which holds all
+    data back meanwhile.
     """
 
     do: Literal[
-        "click", "type", "choose", "language", "tab", "focus", "key", "files", "link", "page", "cut", "back", "forward",
-        "reload", "end", "wait",
+        "click", "type", "choose", "language", "tab", "focus", "key", "files", "link", "page", "cut", "hold", "back",
+        "forward", "reload", "end", "wait",
     ]  # fmt: skip
     on: str = ""
     text: str = ""
@@ -67,6 +68,33 @@ def speak_to_the_end(chance: random.Random) -> list[Step]:
 
 def several_takes(chance: random.Random) -> list[Step]:
     return [Step("tab", "speak"), Step("choose", ".rp-at-once", chance.choice("12234")), click("#rp-speak")]
+
+
+def keep_one_take(chance: random.Random) -> list[Step]:
+    others = [click(".rp-group-take", chance.randrange(4)) for _ in range(chance.randrange(3))]
+    return [*several_takes(chance), Step("end"), *others, click(".rp-group-keep")]
+
+
+def press_twice(on: str, tab: str) -> Action:
+    """An action that presses one button two or three times."""
+    return lambda chance: [Step("tab", tab), *[click(on, chance.randrange(999))] * chance.choice((2, 2, 3))]
+
+
+def hold_back(chance: random.Random) -> list[Step]:
+    return [Step("hold", text=str(chance.choice((300, 1_500, 4_000))))]
+
+
+def stop_while_held_back(chance: random.Random) -> list[Step]:
+    *written, begin = speak(chance)
+    begun = [begin, *hold_back(chance)] if chance.random() < 0.5 else [*hold_back(chance), begin]
+    stop = click(chance.choice(("#rp-stop", ".rp-stop-all")))
+    return [*written, *begun, Step("wait", text=str(chance.randrange(300))), stop]
+
+
+def cancel_upload(chance: random.Random) -> list[Step]:
+    tab, field, file = chance.choice((("script", SCRIPT_FILE, "script"), ("status", ".rp-checker input", "clip")))
+    upload = [*hold_back(chance), Step("files", field, file), click(f"#rp-tab-{tab} .rp-sending button")]
+    return [Step("tab", tab), click(".rp-script-back"), *upload]
 
 
 def delete_history(chance: random.Random) -> list[Step]:
@@ -132,6 +160,7 @@ SETTINGS = (
     ("#rp-paragraph-pause input[type=number]", ("0", "1.5")),
     ("#rp-take-speed input[type=number]", ("1", "1.3")),
 )  # fmt: skip
+SCRIPT_FILE = ".rp-script-overview > [type=file]"
 add_clips = using(Step("files", ".rp-file", "clips"), tab="new")
 PREPARATIONS: list[Action] = [speak_to_the_end, add_word, duplicate_voice, make_script, add_clips]
 ACTIONS: list[Action] = [
@@ -178,6 +207,9 @@ ACTIONS: list[Action] = [
         (".rp-script-name", ("A play", "Act one")), (".rp-script-apart", ("0", "1.5")),
         (".rp-script-pace", ("1", "1.5")), ".rp-script-hear", ".rp-script-speak",
         Step("choose", ".rp-script-card-voice"), Step("choose", ".rp-script-roles select"))],
-    using(Step("files", ".rp-script-overview > [type=file]", "script"), tab="script"),
+    using(".rp-script-back", Step("files", SCRIPT_FILE, "script"), ".rp-script-card-buttons button", tab="script"),
+    cancel_upload, cancel_upload, keep_one_take, keep_one_take, stop_while_held_back, stop_while_held_back, hold_back,
+    press_twice(".rp-take-star", "speak"), press_twice(".rp-entry-star", "history"),
+    using(ADVANCED, ("#rp-take-speed input[type=number]", ("0.7", "1.3", "2")), "#rp-speak", Step("end"), tab="speak"),
     using(Step("files", ".rp-checker input", "clip"), tab="status"),
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
-from threading import Thread, Timer
+from threading import Event, Thread, Timer
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -72,11 +72,11 @@ def _move(chance: random.Random, keys: bool) -> Move:
     return Move(chance.randrange(12), how, chance.randint(0, chance.choice(PAUSES)), tuple(steps))
 
 
-def play(chromium: Browser, url: str, storage: Storage, round: Plan, cut: Callable[[float], Thread]) -> None:
-    """Play a round. url: of the page. cut: as for Visit. Raises Broken, with the moves."""
+def play(chromium: Browser, url: str, storage: Storage, round: Plan, **faults: Callable[[float], Thread]) -> None:
+    """Play a round. url: of the page. faults: cut and hold, as for Visit. Raises Broken, with the moves."""
     done, troubles = list[str](), list[str]()
     with ExitStack() as ending:
-        visit = Visit(chromium, url, pages=round.pages, phone=round.phone, cut=cut)
+        visit = Visit(chromium, url, pages=round.pages, phone=round.phone, **faults)
         ending.callback(visit.context.close)
         for move in round.moves:
             page = visit.pages[move.page % len(visit.pages)]
@@ -124,28 +124,42 @@ def _storage() -> Storage:
     return Storage.open(shared_server(*OPTIONS).database)
 
 
-def _delay(seed: str, seconds: float) -> Callable[[], float]:
+def _delay(seed: str, seconds: float, flowing: Event) -> Callable[[], float]:
     chance = random.Random(seed)
-    return lambda: chance.uniform(0.0, seconds)
+
+    def delay() -> float:
+        flowing.wait()
+        return chance.uniform(0.0, seconds)
+
+    return delay
 
 
 def use(seed: str) -> None:
     """Play the round of a seed on the real app. Raises Broken."""
     server, round, forwarder = shared_server(*OPTIONS), plan(seed), Forwarder()
-    timers = list[Timer]()
+    timers, flowing = list[Timer](), Event()
+    flowing.set()
 
     def connect() -> None:
-        forwarder.open(server.port, _delay(seed, round.latency))
+        forwarder.open(server.port, _delay(seed, round.latency, flowing))
 
-    def cut(seconds: float) -> Thread:
-        forwarder.close()
-        timers.append(timer := Timer(seconds, connect))
+    def later(seconds: float, end: Callable[[], None]) -> Timer:
+        timers.append(timer := Timer(seconds, end))
         timer.start()
         return timer
 
+    def cut(seconds: float) -> Thread:
+        forwarder.close()
+        return later(seconds, connect)
+
+    def hold(seconds: float) -> Thread:
+        flowing.clear()
+        return later(seconds, flowing.set)
+
     connect()
     try:
-        play(_chromium(), f"http://127.0.0.1:{forwarder.port}{urlsplit(server.link).path}", _storage(), round, cut)
+        url = f"http://127.0.0.1:{forwarder.port}{urlsplit(server.link).path}"
+        play(_chromium(), url, _storage(), round, cut=cut, hold=hold)
     finally:
         for timer in timers:
             timer.join()

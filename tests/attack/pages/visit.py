@@ -104,14 +104,23 @@ ARRIVED = """([kind, id]) => document.querySelector(".rp-link-notice") || {
 class Visit:
     """One visitor with some pages, and the troubles seen on them. url: the page's.
 
-    cut: ends all connections and refuses new ones for some seconds; returns the thread that ends this.
+    cut: ends all connections and refuses new ones for some seconds. hold: holds all data back for some seconds. Both
+        return the thread that ends this.
     """
 
     def __init__(
-        self, browser: Browser, url: str, *, pages: int, phone: bool, cut: Callable[[float], Thread] | None = None
+        self,
+        browser: Browser,
+        url: str,
+        *,
+        pages: int,
+        phone: bool,
+        cut: Callable[[float], Thread] | None = None,
+        hold: Callable[[float], Thread] | None = None,
     ) -> None:
         self.phone, self.troubles, self._pending = phone, list[str](), dict[Request, Page]()
-        self._url, self._cut, self._back = url, cut, list[Thread]()
+        self._url, self._cut, self._hold = url, cut, hold
+        self._back, self._was_cut = list[Thread](), False
         self.forgot = False  # whether all data may have been deleted
         size = PHONE if phone else {"viewport": SIZE}
         self.context = browser.new_context(reduced_motion="reduce", permissions=["microphone"], **size)
@@ -131,7 +140,7 @@ class Visit:
         return page
 
     def _hear(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and not self._back:
+        if message.type == "error" and not self._was_cut:
             self.troubles.append(f"console: {message.text} ({message.location.get('url')})")
 
     def _see(self, response: Response) -> None:
@@ -176,7 +185,11 @@ class Visit:
                     self.pages.append(self._opened(self._url))
             case "cut" if self._cut:
                 self.connect()
+                self._was_cut = True
                 self._back.append(self._cut(int(step.text) / 1000))
+            case "hold" if self._hold:
+                self.connect()
+                self._back.append(self._hold(int(step.text) / 1000))
             case "focus":
                 return self._act(page, "focus", [step])[0]
             case "wait":

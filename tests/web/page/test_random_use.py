@@ -42,7 +42,7 @@ def test_differences_and_errors_are_found(
 ) -> None:
     install_samples(storage.voices)
     monkeypatch.setattr(checks, "TABS", ("speak", "library", "script", "history"))
-    cuts: list[float] = []
+    cuts, holds = list[float](), list[float]()
 
     def cut(seconds: float) -> Thread:
         cuts.append(seconds)
@@ -50,7 +50,11 @@ def test_differences_and_errors_are_found(
         thread.start()
         return thread
 
-    visit = Visit(chromium, serve(FakeEngine(), storage, "browser"), pages=1, phone=False, cut=cut)
+    def hold(seconds: float) -> Thread:
+        holds.append(seconds)
+        return cut(seconds)
+
+    visit = Visit(chromium, serve(FakeEngine(), storage, "browser"), pages=1, phone=False, cut=cut, hold=hold)
     (page,) = visit.pages
     with closing(visit.context):
         assert (
@@ -77,6 +81,7 @@ def test_differences_and_errors_are_found(
         assert page.locator(".rp-rail-row[data-picked]").get_attribute("data-id") == voice
         assert visit.take(page, "mouse", [Step("cut", text="50"), Step("page")]) == ["", ""]
         assert (len(visit.pages), cuts) == (2, [])
+        assert (visit.take(page, "mouse", [Step("hold", text="20")]), holds) == ([""], [0.02])
         monkeypatch.setattr(visiting, "ARRIVED", "() => false")
         visit.take(page, "mouse", [link])
         assert visit.troubles[2:] == [f"the link to voice {voice} shows nothing"]
