@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from engine.errors import InvalidInput
 if TYPE_CHECKING:
     from studio.engines.measured_speech import MeasuredSpeech
 
+EARLY = 1_000  # tickets to remember that were stopped while unknown
 TakeStop = Literal["cancelled", "disconnected"]  # stopped by the listener; stopped because the listener is gone
 
 
@@ -31,6 +33,7 @@ class RunningTakes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._takes: dict[str, RunningTake] = {}
+        self._early = deque[str](maxlen=EARLY)  # a stop can overtake the request for its take
 
     @contextmanager
     def register(self, ticket: str, session: str = "") -> Iterator[RunningTake]:
@@ -42,6 +45,9 @@ class RunningTakes:
             if ticket in self._takes:
                 raise InvalidInput("take.running")
             take = self._takes[ticket] = RunningTake(session)
+            if ticket in self._early:
+                self._early.remove(ticket)
+                take.stopped = "cancelled"
         try:
             yield take
         finally:
@@ -57,10 +63,12 @@ class RunningTakes:
             speech.cancel()
 
     def stop(self, ticket: str, reason: TakeStop = "cancelled") -> None:
-        """Cancel the take of a ticket. Does nothing for an unknown ticket."""
+        """Cancel the take of a ticket. The listener may stop a ticket before its take is registered."""
         with self._lock:
             take = self._takes.get(ticket)
             if take is None:
+                if reason == "cancelled" and ticket not in self._early:
+                    self._early.append(ticket)
                 return
             take.stopped = take.stopped or reason
             speech = take.speech

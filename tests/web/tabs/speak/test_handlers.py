@@ -391,7 +391,8 @@ def test_empty_seed_is_random_and_zero_is_zero() -> None:
         parse_options("1.5", 0.7, 0.8, 30, TEXTS)
 
 
-def test_stop_before_attach_cancels_the_speech() -> None:
+@pytest.mark.parametrize("registered", [True, False])
+def test_stop_before_attach_cancels_the_speech(registered: bool) -> None:
     class Speech:
         cancelled = threading.Event()
 
@@ -399,8 +400,14 @@ def test_stop_before_attach_cancels_the_speech() -> None:
             self.cancelled.set()
 
     running, speech = RunningTakes(), Speech()
-    with running.register("t"):
+    if not registered:  # the stop has overtaken the request
         running.stop("t")
+    with running.register("t") as take:
+        if registered:
+            running.stop("t")
         running.attach("t", speech)  # type: ignore[arg-type]
-    assert speech.cancelled.is_set()
-    running.stop("t")  # stopping a finished take does nothing
+    assert (speech.cancelled.is_set(), take.stopped) == (True, "cancelled")
+    running.stop("other")
+    running.stop("t", "disconnected")  # stopping a finished take does nothing
+    with running.register("t") as again:
+        assert again.stopped is None

@@ -32,15 +32,19 @@ export class Batches {
 
   // Called when their event failed: no more of them will arrive. The server may be speaking them.
   endAll() {
-    this.trigger("stop_speech", { tickets: [...this.tickets.values()].flat() });
+    this.stopAll();
     this.tickets.clear();
     this.tell();
   }
 
+  // The server accepts the tickets of one group.
+  stopAll() {
+    for (const tickets of this.tickets.values()) this.trigger("stop_speech", { tickets });
+  }
+
   // Tells the player whether there is anything to stop.
   tell() {
-    const tickets = [...this.tickets.values()].flat();
-    window.reprisePlayer.activity("takes", tickets.length ? () => this.trigger("stop_speech", { tickets }) : null);
+    window.reprisePlayer.activity("takes", this.tickets.size ? () => this.stopAll() : null);
   }
 }
 
