@@ -23,6 +23,7 @@ export class Marks {
   }
 
   failed() {
+    if (!this.sent) return; // it was sent while the page was left, which the browser has shown again
     const [id, marked] = this.sent;
     this.over();
     this.show(id, this.of(id, !marked));

@@ -66,3 +66,13 @@ test("marks that wait are sent when the page is left", () => {
   leave();
   assert.deepEqual(sent, [["a", true], ["a", false]]);
 });
+
+test("marks that were sent while the page was left may fail when it is shown again", () => {
+  const { sent, shown, marks } = marksOf();
+  marks.set("a", true);
+  marks.set("b", true);
+  leave({});
+  assert.deepEqual(sent, [["a", true], ["b", true]]);
+  for (let answers = 0; answers < 3; answers++) marks.failed();
+  assert.deepEqual(shown, [["a", false], ["b", false]]);
+});
