@@ -8,7 +8,7 @@ const SILENCE = 30_000; // ms without data, after which the connection counts as
 // Resolves to { rate, samples }. Rejects with an Error whose message says why the sound cannot be played.
 export async function fetchedWav(url) {
   const request = new AbortController();
-  const answer = await fetch(url, { signal: request.signal }).catch(() => null);
+  const answer = await inTime(request, fetch(url, { signal: request.signal })).catch(() => null);
   if (answer && !answer.ok) throw new Error(words("player.answered", { status: answer.status }));
   const data = answer && (await dataOf(answer, request).catch(() => null));
   if (!data) throw new Error(words("player.unreachable"));
@@ -20,9 +20,14 @@ export async function fetchedWav(url) {
 async function dataOf({ body }, request) {
   const [reader, parts] = [body.getReader(), []];
   for (;;) {
-    const timer = setTimeout(() => request.abort(), SILENCE);
-    const { done, value } = await reader.read().finally(() => clearTimeout(timer));
+    const { done, value } = await inTime(request, reader.read());
     if (done) return new Blob(parts).arrayBuffer();
     parts.push(value);
   }
+}
+
+// Awaits the next data of a request, which is aborted if it comes too late.
+function inTime(request, data) {
+  const timer = setTimeout(() => request.abort(), SILENCE);
+  return data.finally(() => clearTimeout(timer));
 }

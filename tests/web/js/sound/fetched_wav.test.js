@@ -51,3 +51,14 @@ test("a sound that arrives slowly is whole; one that stops arriving is given up"
   server.fail();
   await broken;
 });
+
+test("a sound whose answer does not begin is given up", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.reset());
+  mock.method(globalThis, "fetch", (_url, { signal }) => {
+    return new Promise((_, fail) => signal.addEventListener("abort", () => fail(signal.reason)));
+  });
+  const dying = assert.rejects(fetchedWav("a"), unreachable);
+  mock.timers.tick(30_000);
+  await dying;
+});
