@@ -53,7 +53,7 @@ def test_pick_speak_hear_download_stop(
             wait_for(page, "player.finished")
         heard = player(page)
         assert heard["stopReason"] in ("end", "length"), heard["status"]
-        assert heard["status"].startswith(("Spoken to the end", "Stopped at"))
+        assert heard["status"].startswith(("Spoken to the end", "Cut off"))
         expect(page.locator(".rp-first")).to_contain_text("ms after the click")
         name, wav = download(page)
         samples, rate = read_wav(wav)

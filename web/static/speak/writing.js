@@ -39,6 +39,9 @@ const TAGS = {
 const TAG = /\[(?! *pause *:)[^[\]\n]{1,80}\](?!\()/i; // neither a pause nor a link in Markdown
 const PAUSES = [0.3, 0.5, 1, 2]; // seconds
 
+// The speed in the form. The component's value with a new speed is lost if the server's next one replaces it at once.
+const chosenSpeed = () => Number(document.querySelector("#rp-take-speed input[type=number]")?.value) || 1;
+
 export function mount({ element, props, trigger, watch }) {
   const writing = new Writing(element, props, trigger);
   watch("value", () => writing.receive(props.value ?? {}));
@@ -49,7 +52,6 @@ class Writing {
     Object.assign(this, { element, props, trigger });
     this.dropsTags = false; // whether the model leaves out style tags and all other words in square brackets
     this.onlyEnglish = true; // whether it speaks no other language
-    this.speed = 1; // of the take
     const first = props.value?.text ?? "";
     this.field = new TextField(first, () => this.edited());
     draw(element);
@@ -67,9 +69,8 @@ class Writing {
     if ("write" in value) this.field.write(value.write);
     else if (!("text" in value)) this.show(value);
     else setTimeout(() => this.field.suggestAgain()); // the field gets the text after the event
-    this.speed = value.speed || this.speed;
     this.tellUnspeakable();
-    this.showFacts(value.text ?? textArea()?.value ?? "");
+    this.showFacts(value.text ?? textArea()?.value ?? "", value.speed);
   }
 
   // What model and voice suggest.
@@ -82,8 +83,9 @@ class Writing {
     this.field.suggest(demo);
   }
 
-  showFacts(text) {
-    const { count, seconds } = measured(text, this.speed);
+  // speed: of the take.
+  showFacts(text, speed = chosenSpeed()) {
+    const { count, seconds } = measured(text, speed);
     this.find(".rp-count").textContent = words("writing.count", { count, time: lengthOf(seconds, pageLanguage(), 0) });
     this.find(".rp-long").hidden = count <= this.props.long;
     this.find(".rp-unspoken").hidden = !this.dropsTags || !TAG.test(text);
