@@ -294,9 +294,9 @@ def test_pauses_are_silence_of_exact_length(bundled_engine: Engine) -> None:
 
 def test_cancelled_speech_counts_the_segments_before(bundled_engine: Engine) -> None:
     speech = bundled_engine.speak([Segment("Hello there."), Segment("It rains.")], None, SpeakOptions(seed=1))
-    last = next(chunk for chunk in speech if chunk.segment == 1 and chunk.frames)
+    first = next(chunk for chunk in speech if chunk.segment == 1 and chunk.frames)
     speech.cancel()
-    assert list(speech) == []
+    last = [first, *speech][-1]  # audio that was decoded before still arrives
     assert speech.result is not None
     assert speech.result.stop_reason == "cancelled"
     assert speech.result.seconds == (last.start + len(last.samples)) / bundled_engine.info.sample_rate
