@@ -8,8 +8,8 @@ export class UploadLine {
   constructor(upload, opener) {
     Object.assign(this, { upload, opener, sending: null }); // sending: the AbortController of the last upload
     this.bar = create("progress", { class: "rp-progress", max: 1 });
-    const cancel = button({ class: "rp-quiet", text: words("library.cancel"), onclick: () => this.sending.abort() });
-    this.node = create("div", { class: "rp-sending rp-notice rp-busy", hidden: true }, this.bar, cancel);
+    this.cancel = button({ class: "rp-quiet", text: words("library.cancel") });
+    this.node = create("div", { class: "rp-sending rp-notice rp-busy", hidden: true }, this.bar, this.cancel);
   }
 
   // Whether the user has cancelled the last upload.
@@ -20,20 +20,23 @@ export class UploadLine {
   // Uploads a file. Resolves and rejects as `uploadFile`; the progress of an earlier upload is no longer shown.
   async send(file) {
     const sending = (this.sending = new AbortController());
-    const show = (share) => sending === this.sending && (this.bar.value = share);
-    this.bar.setAttribute("aria-label", words("library.uploading", { name: file.name }));
-    this.node.hidden = false;
-    this.node.scrollIntoView({ block: "nearest" });
+    const show = (share) => sending === this.sending && this.show({ name: file.name, share, cancel: () => sending.abort() });
     show(0);
+    this.node.scrollIntoView({ block: "nearest" });
     try {
       return await this.upload(file, show, sending.signal);
     } finally {
-      if (sending === this.sending) this.hide();
+      if (sending === this.sending) this.show(null);
     }
   }
 
-  hide() {
-    if (this.node.contains(document.activeElement)) this.opener().focus();
-    this.node.hidden = true;
+  // sent: of the file that is being uploaded, { name, share, cancel }; null for none.
+  show(sent) {
+    if (!sent && this.node.contains(document.activeElement)) this.opener().focus();
+    this.node.hidden = !sent;
+    if (!sent) return;
+    this.bar.value = sent.share;
+    this.bar.setAttribute("aria-label", words("library.uploading", { name: sent.name }));
+    this.cancel.onclick = sent.cancel;
   }
 }

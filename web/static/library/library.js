@@ -8,6 +8,7 @@ import { OpenForm } from "./form/open_form.js";
 import { offerForm } from "./offers.js";
 import { bytesIn, found, ordered, soundOf, withReplacement } from "./voices.js";
 import { guardLeaving } from "../connection/leaving.js";
+import { UploadLine } from "../connection/upload_line.js";
 import { Newest } from "../connection/answers/newest.js";
 import { create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
@@ -31,7 +32,9 @@ class Library {
     this.handled = null; // `nonce` of the last answer that was shown
     this.replacements = new Map(); // the replacement of each voice that was deleted while picked
     this.part = (selector) => element.querySelector(selector);
-    const progress = (sent) => this.showProgress(sent);
+    const line = new UploadLine(upload, () => this.part(".rp-lib-import"));
+    this.part(".rp-lib-message").after(line.node);
+    const progress = (sent) => line.show(sent);
     this.files = new ImportedFiles({ props, trigger, upload, progress }, (...message) => this.say(...message));
     this.search = this.part("input[type=search]");
     this.own = new LongList(this.part("ul[data-list=own]"), () => this.render());
@@ -133,18 +136,6 @@ class Library {
     message.replaceChildren(text, ...(items.length ? [create("ul", {}, ...items)] : []));
     if (offers.length) message.append(offerForm(offers, (chosen) => this.files.importAgain(chosen)));
     message.hidden = !text && !items.length;
-  }
-
-  // sent: of the file that is being uploaded, { name, share, cancel }; null for none.
-  showProgress(sent) {
-    const line = this.part(".rp-lib-sending");
-    const bar = line.querySelector("progress");
-    if (!sent && line.contains(document.activeElement)) this.part(".rp-lib-import").focus();
-    line.hidden = !sent;
-    if (!sent) return;
-    bar.value = sent.share;
-    bar.setAttribute("aria-label", words("library.uploading", { name: sent.name }));
-    line.querySelector("button").onclick = sent.cancel;
   }
 
   // ---- controls

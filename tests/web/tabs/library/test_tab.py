@@ -332,7 +332,7 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
     page.route("**/upload", lambda route: None)  # it is never answered
     field.set_input_files(chosen)
     expect(page.get_by_role("progressbar", name="Uploading “")).to_be_visible()
-    page.locator(".rp-lib-sending").get_by_role("button", name="Cancel").press("Enter")
+    page.locator("#rp-library .rp-sending").get_by_role("button", name="Cancel").press("Enter")
     expect(message).to_have_text("The upload was cancelled.")
     expect(page.get_by_role("progressbar", name="Uploading “")).to_be_hidden()
     expect(page.locator(".rp-lib-import")).to_be_focused()
