@@ -30,7 +30,7 @@ from api.speech.stream import EncodedSpeech
 from api.voices import ConsentField
 from engine.audio.merge import merge_references
 from engine.audio.output.stream import HIGHEST_RATE, LOWEST_RATE
-from engine.engine import MAX_SEED
+from engine.options import MAX_SEED
 from engine.text import GrowingText
 from engine.voice import MAX_TRANSCRIPT
 from studio.access import Caller

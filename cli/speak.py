@@ -20,7 +20,7 @@ from engine.errors import InvalidInput, InvalidOption, RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular
 
 if TYPE_CHECKING:
-    from engine.engine import SpeakOptions
+    from engine.options import SpeakOptions
     from engine.outputs import SpeechResult
     from engine.voice import BuiltInVoice, Voice
     from studio.engines.speech_engine import SpeechEngine
@@ -58,7 +58,7 @@ def speak(
             command.check_words(transcript, "Give the words spoken in the reference with --transcript “…”.")
         _check_loudness(lufs)
         from engine.audio.output.stream import check_speed
-        from engine.engine import SpeakOptions
+        from engine.options import SpeakOptions
         from studio.provenance.provenance import Provenance
         from studio.speech_service import check_language
         from studio.takes.buffer import TakeBuffer

@@ -25,10 +25,12 @@ from engine.errors import (
 __version__ = "0.1.0"  # of Reprise
 
 if TYPE_CHECKING:
-    from engine.engine import EncodedVoice, Engine, EngineInfo, EngineStatus, SpeakOptions
+    from engine.engine import Engine
+    from engine.info import EngineInfo, EngineStatus
+    from engine.options import SpeakOptions
     from engine.outputs import AudioChunk, SpeechResult
     from engine.request.speech import Speech
-    from engine.voice import BuiltInVoice, Consent, Reference, Voice
+    from engine.voice import BuiltInVoice, Consent, EncodedVoice, Reference, Voice
 
 __all__ = [
     "AudioChunk",
@@ -58,10 +60,12 @@ __all__ = [
 ]
 
 _MODULES = {
-    "engine.engine": ("EncodedVoice", "Engine", "EngineInfo", "EngineStatus", "SpeakOptions"),
+    "engine.engine": ("Engine",),
+    "engine.info": ("EngineInfo", "EngineStatus"),
+    "engine.options": ("SpeakOptions",),
     "engine.outputs": ("AudioChunk", "SpeechResult"),
     "engine.request.speech": ("Speech",),
-    "engine.voice": ("Consent", "BuiltInVoice", "Reference", "Voice"),
+    "engine.voice": ("BuiltInVoice", "Consent", "EncodedVoice", "Reference", "Voice"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -1,10 +1,9 @@
 """The engine: a loaded model that clones voices and speaks."""
 
 import logging
-import secrets
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -15,12 +14,11 @@ from numpy.typing import NDArray
 from engine.codec.postfilter import Postfilter
 from engine.conditioning import VoiceConditioner
 from engine.errors import EngineClosed, InvalidCodes, InvalidInput, InvalidOption, InvalidText
-from engine.families.family import Capabilities
 from engine.families.registry import read_release
-from engine.load_options import DEFAULT_OPTIONS, QUEUE, LoadOptions
+from engine.info import EngineInfo, EngineStatus
 from engine.messages import UserMessage
 from engine.models.quantization import Precision
-from engine.models.sampling import SamplingOptions, as_integer
+from engine.options import DEFAULT_OPTIONS, QUEUE, LoadOptions, SpeakOptions
 from engine.outputs import SpokenSegment
 from engine.release.hub import LoadingProgress, find_release
 from engine.request.pipeline import SpeechPipeline
@@ -57,106 +55,14 @@ from engine.serving.warm_up import warm_up
 from engine.text import GrowingText, Segment, Segmentation, check_speakers
 from engine.text.ssml import plain_text
 from engine.text.tags import style_tag
-from engine.voice import BuiltInVoice, Consent, Voice
+from engine.voice import BuiltInVoice, Consent, EncodedVoice, Voice
 
 log = logging.getLogger(__name__)
 
-MAX_SEED = 2**31 - 1
 # Default numbers of slots: what a small CPU serves faster than real time, and a good batch size for a GPU.
 CPU_SLOTS, GPU_SLOTS = 4, 32
 # Requested positions of a slot: enough for a voice of 30 s and three minutes of speech.
 POSITIONS = 4096
-
-
-@dataclass(frozen=True)
-class SpeakOptions(SamplingOptions):
-    """Options of a request.
-
-    seed: 0 to 2³¹ - 1; None picks one at random. Equal seeds give equal codes on one machine, with equal options of
-    `Engine.load`. On a GPU, and in precisions other than fp32 and int8, only with its `deterministic`: otherwise
-    rounding depends on the request's slot, on concurrent requests and on what is cached, so that another code may be
-    drawn.
-    language: of the text, a name such as `german` or a tag such as `de-AT`; "" leaves it to the model. Models without a
-    language input ignore it.
-    style: how to speak, as in a style tag: `whispering`. It is put before each sentence; models without style tags
-    ignore it.
-    word_times: whether chunks include word times. `Engine.speak` raises InvalidOption for a model without them
-    (`Capabilities.word_times`).
-    """
-
-    seed: int | None = None
-    language: str = ""
-    style: str = ""
-    word_times: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.seed is not None:
-            seed = as_integer(self.seed)
-            if seed is None or not 0 <= seed <= MAX_SEED:
-                raise InvalidOption("option.seed", seed=str(self.seed)[:40], most=str(MAX_SEED))
-            object.__setattr__(self, "seed", seed)
-
-    def seeded(self) -> Self:
-        """Return the options with a seed, a random one if they have none."""
-        return self if self.seed is not None else replace(self, seed=secrets.randbelow(MAX_SEED + 1))
-
-
-@dataclass(frozen=True)
-class EncodedVoice:
-    """A new voice, and notes for the user."""
-
-    voice: Voice
-    notes: tuple[UserMessage, ...]
-
-
-@dataclass(frozen=True)
-class EngineInfo:
-    """Properties of a loaded model.
-
-    name: the model as given to `Engine.load`. device: such as `cpu` or `cuda:0`. notice: description, limits and
-    licence of the model. sample_rate: of the audio, in Hz. frame_length: samples per frame. slots: maximum number of
-    requests that speak at once. codec_fingerprint: identifies the codec; a voice's codes are valid for one codec only.
-    default_options: of the release. style_tags: whether tags such as `[whisper]` have an effect. capabilities: what the
-    model can do besides speaking.
-    """
-
-    name: str
-    device: str
-    notice: UserMessage
-    sample_rate: int
-    frame_length: int
-    slots: int
-    codec_fingerprint: str
-    default_options: SpeakOptions
-    style_tags: bool
-    capabilities: Capabilities
-
-    @property
-    def frame_rate(self) -> float:
-        """Frames per second."""
-        return self.sample_rate / self.frame_length
-
-
-@dataclass(frozen=True)
-class EngineStatus:
-    """State of the engine.
-
-    speaking, waiting: numbers of requests. slots: maximum number of requests that speak at once. graphs: what is
-    captured (`frame`, `fast`) and how many sizes failed, or `off` and why; also why fused kernels are off where they
-    are supported. precision: of the speech model's weights. positions: of a slot, prompt and speech together.
-    prefix_cache_bytes: on the device and in host memory. device_memory: bytes of GPU memory that PyTorch has
-    reserved; None on a CPU.
-    """
-
-    speaking: int
-    waiting: int
-    slots: int
-    graphs: str
-    precision: Precision
-    positions: int
-    prefix_cache_bytes: tuple[int, int]
-    device_memory: int | None
 
 
 class Engine:

@@ -265,6 +265,14 @@ class Voice:
             raise InvalidVoiceFile("voicefile.header") from error
 
 
+@dataclass(frozen=True)
+class EncodedVoice:
+    """A new voice, and notes for the user."""
+
+    voice: Voice
+    notes: tuple[UserMessage, ...]
+
+
 def voices_of(voice: object) -> tuple[Voice, ...]:
     """Return the voices with references that `Engine.speak` is given: none for one of the model's own.
 

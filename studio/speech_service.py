@@ -20,7 +20,7 @@ from studio.voices.available_voices import BUILT_IN_PREFIX, BuiltInSpeaker, Read
 from studio.words.written_speech import WrittenSpeech
 
 if TYPE_CHECKING:
-    from engine.engine import SpeakOptions
+    from engine.options import SpeakOptions
     from engine.text import GrowingText
     from storage import VoiceRecord
     from studio.access import Access, Caller

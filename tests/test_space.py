@@ -19,8 +19,8 @@ import httpx
 import numpy as np
 import pytest
 
-from engine.engine import SpeakOptions
 from engine.errors import EngineBusy
+from engine.options import SpeakOptions
 from engine.outputs import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
 from engine.text import Segment
 from studio.engines import zero_gpu

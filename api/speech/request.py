@@ -25,7 +25,7 @@ from api.errors import content_type
 from api.speech.delivery import AudioOutput
 from engine.audio.output.mastering import LOUDEST, SOFTEST
 from engine.audio.output.stream import FASTEST, HIGHEST_RATE, LOWEST_RATE, SLOWEST, StreamFormat
-from engine.engine import MAX_SEED
+from engine.options import MAX_SEED
 from engine.voice import MAX_TRANSCRIPT
 from studio.speech_service import MAX_CHARACTERS
 

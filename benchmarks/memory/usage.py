@@ -27,7 +27,8 @@ from benchmarks.engines import loaded
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.memory.process import process_mib
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
+from engine.options import SpeakOptions
 from engine.serving.memory import held_bytes
 from engine.voice import Voice
 from training.work import exit_with_message

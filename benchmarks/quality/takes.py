@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from benchmarks import _report
 from benchmarks.bootstrap import Estimate, estimate, mean
 from benchmarks.speed._shared import engine_parser, model_name
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
 from engine.models.sampling import SamplingOptions
+from engine.options import SpeakOptions
 from engine.voice import Voice
 from training.whole_take import whole_take
 

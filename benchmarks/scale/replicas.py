@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from benchmarks._report import print_table, save
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
+from engine.options import SpeakOptions
 from storage.voices.sample_voices import read_sample_voices
 
 TEXTS = ("The rain has stopped.", "The children play in the garden.", "We walk to the river in the morning.")

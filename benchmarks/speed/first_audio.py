@@ -30,7 +30,8 @@ from benchmarks.engines import loaded, wait_for_frame, wait_until_ready
 from benchmarks.evaluation_set import Clip, EvaluationSet
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name, spread
 from engine.audio import encode_audio
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
+from engine.options import SpeakOptions
 from engine.voice import Voice
 from training.work import exit_with_message
 

@@ -21,8 +21,8 @@ from benchmarks._report import Cell, common_threads, torch_threads
 from benchmarks.child_process import run_module
 from benchmarks.engines import loaded, wait_until_ready
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name
-from engine.engine import SpeakOptions
 from engine.models.quantization import Precision
+from engine.options import SpeakOptions
 from engine.release.hub import find_release
 from training.work import exit_with_message
 

@@ -259,7 +259,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     # Imported here because these modules import the engine, which the baseline does not need.
     from benchmarks.random_release import random_weights
     from benchmarks.speed.speaking import TEXTS
-    from engine.engine import Engine, SpeakOptions
+    from engine.engine import Engine
+    from engine.options import SpeakOptions
 
     speaker = EvaluationSet.load().speakers[0]
     reference = (speaker.reference.path, speaker.reference.text)

@@ -20,7 +20,8 @@ from benchmarks.evaluation_set import Clip, EvaluationSet
 from benchmarks.memory.process import process_mib
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name, spread
 from benchmarks.speed.first_audio import reference
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
+from engine.options import SpeakOptions
 from training.work import exit_with_message
 
 TEXTS = {

@@ -28,7 +28,8 @@ from benchmarks._report import Cell
 from benchmarks.engines import loaded, wait_until_ready
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name, tail
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
+from engine.options import SpeakOptions
 from engine.serving.device import choose_device
 from engine.voice import Voice
 from training.work import exit_with_message

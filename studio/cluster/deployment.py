@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from engine.engine import CPU_SLOTS, GPU_SLOTS
 from engine.errors import EngineFailed, first_line
-from engine.load_options import QUEUE
+from engine.options import QUEUE
 from engine.serving.device import use_container_cores
 from studio.cluster import autoscaling
 from studio.cluster.engine import ClusterEngine

@@ -14,12 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
-from engine.load_options import QUEUE
+from engine.info import EngineStatus
+from engine.options import QUEUE, SpeakOptions
 from engine.text import GrowingText
-from engine.voice import BuiltInVoice, Consent, Voice, voices_of
+from engine.voice import BuiltInVoice, Consent, EncodedVoice, Voice, voices_of
 from studio.cluster.failures import ATTEMPTS, RETRY_SECONDS, full_cluster, lost_replica
 from studio.cluster.messages import EngineProperties, ReplicaStatus, SpeakRequest, voice_key
 from studio.cluster.speech import ClusterRequest, ClusterSpeech

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.engine import EngineInfo, EngineStatus, SpeakOptions
+from engine.info import EngineInfo, EngineStatus
+from engine.options import SpeakOptions
 from engine.outputs import AudioChunk, SpeechResult, SpokenSegment
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.engine import EncodedVoice, Engine
+from engine.engine import Engine
 from engine.errors import EngineFailed, RepriseError
-from engine.load_options import QUEUE
+from engine.options import QUEUE
 from engine.request.speech import Speech
 from engine.serving.device import limit_gpu_memory
+from engine.voice import EncodedVoice
 from studio.cluster.autoscaling import BUSY, QUEUED_SECONDS
 from studio.cluster.messages import (
     DeploymentSettings,

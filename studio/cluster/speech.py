@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.engine import EngineInfo
 from engine.errors import EngineBusy, EngineFailed, RepriseError
-from engine.load_options import QUEUE
+from engine.info import EngineInfo
+from engine.options import QUEUE
 from engine.outputs import AudioChunk, SpeechResult, SpokenSegment, StopReason
 from engine.text import GrowingText, Segment, check_speakers
 from studio.cluster.failures import ATTEMPTS, RETRY_SECONDS, full_cluster, lost_replica

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engine.errors import EngineBusy, EngineClosed, RepriseError
 
 if TYPE_CHECKING:
-    from engine.engine import EngineInfo, EngineStatus
+    from engine.info import EngineInfo, EngineStatus
     from studio.engines.speech_engine import SpeechEngine
 
 

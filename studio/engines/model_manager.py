@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.engine import EncodedVoice, EngineInfo, EngineStatus, SpeakOptions
+    from engine.info import EngineInfo, EngineStatus
     from engine.messages import UserMessage
+    from engine.options import SpeakOptions
     from engine.text import GrowingText
-    from engine.voice import BuiltInVoice, Consent, Voice
+    from engine.voice import BuiltInVoice, Consent, EncodedVoice, Voice
     from studio.engines.speech_engine import SpeechEngine
 
 

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.engine import EncodedVoice, EngineInfo, EngineStatus, SpeakOptions
     from engine.errors import RepriseError
+    from engine.info import EngineInfo, EngineStatus
+    from engine.options import SpeakOptions
     from engine.outputs import AudioChunk, SpeechResult
     from engine.text import GrowingText
-    from engine.voice import BuiltInVoice, Consent, Voice
+    from engine.voice import BuiltInVoice, Consent, EncodedVoice, Voice
 
 
 class SpeechStream(Protocol):

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
+    from engine.engine import Engine
+    from engine.info import EngineStatus
+    from engine.options import SpeakOptions
     from engine.text import GrowingText, Segment
-    from engine.voice import BuiltInVoice, Consent, Voice
+    from engine.voice import BuiltInVoice, Consent, EncodedVoice, Voice
 
 Result = TypeVar("Result")
 
@@ -121,7 +123,8 @@ class ZeroGpuEngine:
 
     def status(self) -> EngineStatus:
         """Return the state of this process. It has no requests, since speech is generated in forked processes."""
-        from engine.engine import POSITIONS, EngineStatus
+        from engine.engine import POSITIONS
+        from engine.info import EngineStatus
 
         return EngineStatus(0, 0, self.info.slots, "off", self._engine.precision, POSITIONS, (0, 0), None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from engine.engine import SpeakOptions
+from engine.options import SpeakOptions
 from engine.text import with_paragraph_pauses
 from storage.errors import VoiceNotFound
 from storage.repositories.takes import NewTake

@@ -22,9 +22,10 @@ from benchmarks.random_release import (
     tokenizer,
     write_release,
 )
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
 from engine.families.s2.codec import codec_files
 from engine.families.s2.dual_ar import load_dual_ar, read_config
+from engine.options import SpeakOptions
 from engine.text import Segment
 from engine.voice import Voice
 from tests.paths import CLIP, MINIATURE

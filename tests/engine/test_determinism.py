@@ -11,9 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
 from engine.models.kv_cache import KVView
 from engine.models.transformer import Transformer
+from engine.options import SpeakOptions
 from engine.request import turns
 from engine.serving.runner.step_runners import GraphMode
 from engine.text import Segment

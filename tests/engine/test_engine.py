@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from engine import engine as engine_module
-from engine.engine import EncodedVoice, Engine, SpeakOptions
+from engine.engine import Engine
 from engine.errors import (
     DeviceUnavailable,
     EngineClosed,
@@ -32,6 +32,7 @@ from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.prompt import S2Conversation
 from engine.families.s2.release import S2Release
 from engine.models.prompt import Prompt
+from engine.options import SpeakOptions
 from engine.outputs import AudioChunk
 from engine.release.profile import Profile
 from engine.request import turns
@@ -43,7 +44,7 @@ from engine.serving.pacing import CHUNK_FRAMES
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.turn import AudioDecoded, Event, EventStream, Turn, TurnEnded, is_looping
 from engine.text import Segment
-from engine.voice import Voice
+from engine.voice import EncodedVoice, Voice
 from tests.paths import MINIATURE, ROOT, SPEECH
 
 CLIP, OTHER_CLIP = SPEECH / "flite_slt.flac", SPEECH / "espeak_en_gb.flac"

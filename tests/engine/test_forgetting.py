@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from engine.byte_lru import ByteLRU
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
 from engine.families.s2.prompt import PromptBuilder
 from engine.models.prompt import Prompt
+from engine.options import SpeakOptions
 from engine.outputs import AudioChunk
 from engine.release.profile import Profile
 from engine.voice import Voice

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine import Engine
 from engine.codec.codec import CodecDecoder, DecoderState
-from engine.engine import SpeakOptions
+from engine.options import SpeakOptions
 from engine.outputs import SpeechResult
 from engine.text import frame_minimum
 from engine.voice import Voice

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from engine.codec.postfilter import Postfilter, PostfilterStream
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
 from engine.errors import EngineClosed, EngineFailed, UnusableReference
 from engine.families.s2.codec import codec_files, load_codec_decoder
+from engine.options import SpeakOptions
 from engine.request import turns
 from engine.serving.codec_worker import CodecWorker
 from engine.voice import Voice

@@ -17,8 +17,9 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.codec.codec import DecoderState
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
 from engine.errors import EngineBusy, InvalidCodes, InvalidText
+from engine.options import SpeakOptions
 from engine.outputs import AudioChunk, SegmentResult
 from engine.release.profile import Profile
 from engine.request.speech import Speech

@@ -14,8 +14,7 @@ import pytest
 from sqlalchemy import Engine as SqlEngine
 from sqlalchemy import event
 
-from engine.engine import EncodedVoice
-from engine.voice import Voice
+from engine.voice import EncodedVoice, Voice
 from storage import Storage
 from storage.errors import DatabaseUnavailable, OwnerDeleted, TakeNotFound, VoiceChanged
 from storage.object_store import ObjectStore

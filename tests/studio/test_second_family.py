@@ -8,8 +8,8 @@ import pytest
 
 from engine import Engine
 from engine.errors import InvalidInput, InvalidOption
-from engine.load_options import LoadOptions
 from engine.messages import UserMessage
+from engine.options import LoadOptions
 from engine.request import turns
 from engine.serving.device import choose_device
 from engine.text import frame_budget

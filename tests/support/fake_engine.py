@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from engine.audio import encode_audio, prepare_reference
-from engine.engine import EncodedVoice, EngineInfo, EngineStatus, SpeakOptions
 from engine.errors import InvalidInput, RepriseError
 from engine.families.family import Capabilities
+from engine.info import EngineInfo, EngineStatus
 from engine.messages import UserMessage
+from engine.options import SpeakOptions
 from engine.outputs import AudioChunk, SegmentResult, SpeechResult, StopReason, WordTime
 from engine.text.tags import word_spans
-from engine.voice import Consent, Reference, Voice
+from engine.voice import Consent, EncodedVoice, Reference, Voice
 
 SAMPLE_RATE = 22_050
 FRAME = 1_024

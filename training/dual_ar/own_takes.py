@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.engine import MAX_SEED, Engine, SpeakOptions
+from engine.engine import Engine
+from engine.options import MAX_SEED, SpeakOptions
 from engine.text.english.pronunciation import Lexicon, only_phones
 from engine.voice import Reference, Voice
 from training.dual_ar.conversations import LEAST_UTTERANCES, EncodedUtterance

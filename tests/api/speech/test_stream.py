@@ -11,8 +11,8 @@ from api.speech.delivery import respond
 from api.speech.stream import EncodedSpeech, SpokenWord
 from engine.audio import to_int16
 from engine.audio.output.stream import StreamEncoder
-from engine.engine import SpeakOptions
 from engine.errors import InvalidInput
+from engine.options import SpeakOptions
 from engine.outputs import AudioChunk, WordTime
 from studio.engines.speech_metrics import SpeechMetrics, Usage
 from tests.support.fake_engine import FRAME, SAMPLE_RATE, FakeSpeech, Script, buzz

@@ -16,8 +16,8 @@ from benchmarks.quality.kept import kept_results
 from benchmarks.quality.takes import Run, model_parser, parse, result_name
 from benchmarks.quality.utterances import backwards, speech, teachers
 from benchmarks.quality.voice_quality import _parse, figures, save
-from engine.engine import SpeakOptions
 from engine.models.sampling import SamplingOptions
+from engine.options import SpeakOptions
 from engine.outputs import AudioChunk, SegmentResult, SpeechResult
 
 RATE = 16_000

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
 from engine.errors import EngineBusy, EngineClosed, InvalidText
+from engine.options import SpeakOptions
 from engine.outputs import AudioChunk
 from engine.request import turns
 from engine.request.turns import READER_TIMEOUT

@@ -17,10 +17,11 @@ import pytest
 from torch import Tensor
 
 from engine.codec.codec import CodecDecoder, DecoderState
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.messages import english
 from engine.models.prompt import Prompt
+from engine.options import SpeakOptions
 from engine.outputs import AudioChunk
 from engine.request.speech import Speech
 from engine.request.turns import noise_key

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.engine import SpeakOptions
 from engine.errors import InvalidText
+from engine.options import SpeakOptions
 from engine.outputs import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
 from engine.text import GrowingText, Segment
 from studio.cluster.messages import SpeakRequest, SpeechItem

@@ -10,8 +10,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
 from engine.errors import EngineClosed
+from engine.options import SpeakOptions
 from studio.cluster.messages import SpeakRequest
 from studio.cluster.replica import EngineReplica
 from tests.paths import MINIATURE

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.engine import SpeakOptions
 from engine.errors import InvalidInput
+from engine.options import SpeakOptions
 from storage import Storage
 from storage.errors import TakeNotFound, VoiceNotFound
 from storage.repositories.takes import TakeRecord

@@ -11,10 +11,10 @@ from unittest.mock import Mock
 import pytest
 from sqlalchemy.exc import ProgrammingError
 
-from engine.engine import SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, InvalidText
 from engine.families.family import Capabilities
 from engine.messages import UserMessage
+from engine.options import SpeakOptions
 from engine.voice import Voice
 from storage import Storage
 from storage.errors import ClaimLost

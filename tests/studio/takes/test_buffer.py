@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.audio import to_int16
-from engine.engine import SpeakOptions
 from engine.errors import InvalidOption
+from engine.options import SpeakOptions
 from engine.outputs import AudioChunk, WordTime
 from studio.takes.buffer import TakeBuffer
 from studio.takes.requests import TakeRequest, UnfinishedTake

@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from engine.engine import MAX_SEED, SpeakOptions
 from engine.errors import EngineBusy, InvalidInput, InvalidOption, InvalidText, RepriseError
+from engine.options import MAX_SEED, SpeakOptions
 from engine.text import MAX_PAUSE, speaking_time
 from engine.text.ssml import plain_text
 from storage.errors import VoiceNotFound

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import gradio as gr
 from pydantic import Field
 
-from engine.engine import MAX_SEED
+from engine.options import MAX_SEED
 from storage.errors import TakeNotFound
 from web.tabs.speak.views import take_view
 from web.ui.events import broadcast_change, skip_on_error, with_nonce

@@ -19,7 +19,7 @@ from engine.errors import (
 )
 from engine.families.qwen3_tts.prompt import _CODEC_CONTEXT
 from engine.families.qwen3_tts.release import Qwen3TTSRelease, TalkerModel, text_on_host
-from engine.load_options import LoadOptions
+from engine.options import LoadOptions
 from engine.request import turns
 from engine.serving.device import choose_device
 from engine.serving.memory import held_bytes

@@ -5,7 +5,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from engine.engine import SpeakOptions
+from engine.options import SpeakOptions
 from storage import VoiceLibrary
 from storage.validation import LOCAL
 from studio import recognition
