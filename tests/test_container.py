@@ -55,9 +55,9 @@ def test_variables_of_image_and_compose_are_options() -> None:
     assert compose["services"].keys() == {"app", "database"}
 
 
-def test_readme_names_the_variables_of_all_options() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert set(re.findall(r"`((?:REPRISE|GRADIO)_\w+)", readme)) == variables() | {"REPRISE_AUTH"}
+def test_document_lists_the_variables_of_all_options() -> None:
+    listed = DEPLOY.split("## Options as environment variables\n")[1].split("\n## ")[0]
+    assert set(re.findall(r"`((?:REPRISE|GRADIO)_\w+)", listed)) == variables() | {"REPRISE_AUTH"}
 
 
 def test_compiled_code_is_kept_in_a_mounted_volume() -> None:

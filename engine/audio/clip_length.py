@@ -1,6 +1,6 @@
 """Recommended length of a reference clip, in seconds.
 
-The page, the doctor, the sentences in all languages and the README state these numbers (`tests/test_clip_length.py`).
+The page, the doctor, the sentences in all languages and the README state these numbers (`tests/test_documents.py`).
 """
 
 SHORTEST_ADVISED = 5.0  # models are trained to continue clips of 5 to 30 s

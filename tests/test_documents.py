@@ -1,6 +1,9 @@
-"""The engine, the page in all languages and the README recommend the same clip length."""
+"""Links of the documents lead somewhere; the documents, the engine and the page recommend the same clip length."""
 
+import os
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +45,37 @@ def test_documents_give_the_same_clip_length() -> None:
     documents = [readme, *(path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md"))]
     said = [found for text in documents for found in re.findall(r"(\d+) to (\d+) seconds", text)]
     assert set(said) == {(f"{BEST_FROM:g}", f"{BEST_TO:g}")}
+
+
+def documents() -> Iterator[Path]:
+    for folder, inner, files in os.walk(ROOT):
+        inner[:] = [name for name in inner if not name.startswith(".") and name != "node_modules"]
+        yield from (Path(folder, name) for name in files if name.endswith(".md"))
+
+
+def anchors(text: str) -> set[str]:
+    """Return the names that GitHub gives to the headings of a document."""
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def dead_links(document: Path) -> list[str]:
+    dead = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", document.read_text("utf-8")):
+        path, _, anchor = link.partition("#")
+        target = document.parent / path if path else document
+        if path.startswith(("http:", "https:")):
+            continue
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text("utf-8"))):
+            dead.append(link)
+    return dead
+
+
+def test_links_lead_somewhere() -> None:
+    assert {document.name: dead for document in documents() if (dead := dead_links(document))} == {}
+
+
+def test_dead_links_are_found(tmp_path: Path) -> None:
+    document = tmp_path / "a.md"
+    document.write_text("# A & B\n[1](#a--b) [2](#c) [3](a.md#a--b) [4](b.md) [5](https://example.org/x)", "utf-8")
+    assert dead_links(document) == ["#c", "b.md"]
