@@ -44,7 +44,8 @@ def _show_version(asked: bool) -> None:
 Model = Annotated[
     str,
     typer.Option(
-        envvar="REPRISE_MODEL", help="“bundled”, a folder with a release, or a Hub id such as fishaudio/s2-pro."
+        envvar="REPRISE_MODEL",
+        help="“bundled”, a folder with a release, or a Hub id such as fishaudio/s2-pro, or fishaudio/s2-pro@REVISION.",
     ),
 ]
 Device = Annotated[str, typer.Option(envvar="REPRISE_DEVICE", help="auto, cpu, cuda or cuda:N.")]

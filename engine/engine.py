@@ -191,7 +191,7 @@ class Engine:
         """Load a model.
 
         Args:
-            model: `bundled`, a folder with a release, or a Hub id such as `fishaudio/s2-pro`.
+            model: `bundled`, a folder with a release, or a Hub id such as `fishaudio/s2-pro`; see `find_release`.
             device: `auto` (a CUDA device if there is one), `cpu`, `cuda` or `cuda:N`.
             precision: of the speech model's weights; by default bf16 on GPUs that support it, fp16 on others (fp32
                 for a model that does not fit fp16); on a CPU fp32, or int8 for a large model. On a GPU int8, int4 and

@@ -10,7 +10,7 @@ from engine.families.family import Release
 from engine.families.qwen3_tts import release as qwen3_tts
 from engine.families.s2 import release as s2
 from engine.files.bounded import read_object
-from engine.release.hub import hub_id, known_release
+from engine.release.hub import known_release, organization_of
 from engine.release.profile import Profile
 
 
@@ -61,7 +61,7 @@ def notice_of(model: str) -> str:
     """
     folder = known_release(model)
     if folder is None:
-        organization = hub_id(model).partition("/")[0].lower()
+        organization = organization_of(model).lower()
         return next((each.notice for each in FAMILIES if each.organization == organization), "")
     config = folder / "config.json"
     family = _family(read_object(config).get("model_type")) if config.exists() else None

@@ -12,7 +12,7 @@ BUNDLED = Path(__file__).resolve().parents[2] / "assets" / "bundled"
 LoadingProgress = Callable[[str, float], None]
 """Called while a release is downloaded and loaded, with a description and the finished share, 0 to 1."""
 
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?:@(\w[\w.-]*(?:/\w[\w.-]*)*))?")
 _HUB_FILES = [
     "*.json",
     "*.safetensors",
@@ -26,7 +26,8 @@ _HUB_FILES = [
 def find_release(model: str | Path, progress: LoadingProgress | None = None) -> Path:
     """Return the folder of a release: `bundled`, a local folder, or a Hub id such as `fishaudio/s2-pro`.
 
-    A Hub repository is downloaded once. `HF_TOKEN` is used for gated repositories. Raises ReleaseNotFound,
+    A Hub repository is downloaded once. Its id may be followed by `@` and a revision, which is a commit, a tag or a
+    branch; by default it is the newest version. `HF_TOKEN` is used for gated repositories. Raises ReleaseNotFound,
     ReleaseForbidden or ReleaseIncomplete.
     """
     if str(model) == "bundled":
@@ -34,7 +35,7 @@ def find_release(model: str | Path, progress: LoadingProgress | None = None) -> 
     local = _local(model)
     if local and local.is_dir():
         return local
-    return _download(hub_id(model), progress)
+    return _download(*_repository(model), progress)
 
 
 def known_release(model: str) -> Path | None:
@@ -42,20 +43,26 @@ def known_release(model: str) -> Path | None:
     local = BUNDLED if model == "bundled" else _local(model)
     if local and local.is_dir():
         return local
-    if not _is_hub_id(model):
+    if (found := _parse_hub_id(model)) is None:
         return None
     from huggingface_hub import try_to_load_from_cache
 
-    config = try_to_load_from_cache(model, "config.json")
+    repository, revision = found
+    config = try_to_load_from_cache(repository, "config.json", revision=revision)
     return Path(config).parent if isinstance(config, str) else None
 
 
-def hub_id(model: str | Path) -> str:
-    """Return the id of a Hub repository, checked. Raises ReleaseNotFound for a file, and for ids the Hub refuses."""
+def organization_of(model: str) -> str:
+    """Return the owner of a Hub repository. Raises ReleaseNotFound for a file, and for ids the Hub refuses."""
+    return _repository(model)[0].partition("/")[0]
+
+
+def _repository(model: str | Path) -> tuple[str, str | None]:
+    """Return the id of a Hub repository and its revision, if one is named. Raises ReleaseNotFound."""
     if _local(model):
         raise ReleaseNotFound("release.is_file", folder=str(model))
-    if isinstance(model, str) and _is_hub_id(model):
-        return model
+    if isinstance(model, str) and (found := _parse_hub_id(model)) is not None:
+        return found
     raise ReleaseNotFound("release.none", model=str(model))
 
 
@@ -68,32 +75,34 @@ def _local(model: str | Path) -> Path | None:
         return None
 
 
-def _is_hub_id(model: str) -> bool:
-    """Return whether the Hub accepts a text as the id of a repository."""
-    if not _HUB_ID.fullmatch(model):
-        return False
+def _parse_hub_id(model: str) -> tuple[str, str | None] | None:
+    """Return the repository and the revision of a text; None if the Hub does not accept such an id."""
+    found = _HUB_ID.fullmatch(model)
+    if found is None:
+        return None
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # without `__all__`
 
     try:
-        validate_repo_id(model)
+        validate_repo_id(found[1])
     except HFValidationError:
-        return False
-    return True
+        return None
+    return found[1], found[2]
 
 
-def _download(repo: str, progress: LoadingProgress | None) -> Path:
+def _download(repo: str, revision: str | None, progress: LoadingProgress | None) -> Path:
     from huggingface_hub import errors as hub
     from huggingface_hub import snapshot_download
 
-    token = os.environ.get("HF_TOKEN") or None
+    token, name = os.environ.get("HF_TOKEN") or None, repo if revision is None else f"{repo}@{revision}"
     try:
         return Path(
             snapshot_download(
                 repo,
+                revision=revision,
                 allow_patterns=_HUB_FILES,
                 token=token,
-                local_files_only=known_release(repo) is not None and not hub_answers(repo, token),
+                local_files_only=known_release(name) is not None and not hub_answers(repo, token),
                 tqdm_class=_progress_bar(progress) if progress else None,
             )
         )
@@ -101,8 +110,10 @@ def _download(repo: str, progress: LoadingProgress | None) -> Path:
         raise ReleaseForbidden("release.gated", repo=repo) from error
     except hub.RepositoryNotFoundError as error:
         raise ReleaseNotFound("release.no_repository", repo=repo) from error
+    except hub.RevisionNotFoundError as error:
+        raise ReleaseNotFound("release.no_revision", repo=repo, revision=str(revision)) from error
     except (hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled, client_error(), OSError) as error:
-        raise ReleaseIncomplete("release.not_downloaded", repo=repo) from error
+        raise ReleaseIncomplete("release.not_downloaded", repo=name) from error
 
 
 def _progress_bar(progress: LoadingProgress) -> type:

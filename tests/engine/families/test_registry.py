@@ -44,14 +44,14 @@ def test_folder_of_no_known_family_has_no_notice(tmp_path: Path, config: str | N
 
 
 def test_model_that_is_not_downloaded_has_the_notice_of_its_organization(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: None)
-    assert notice_of("fishaudio/s2-pro") == FISH
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_, **__: None)
+    assert notice_of("fishaudio/s2-pro") == notice_of("fishaudio/s2-pro@v2") == FISH
     assert notice_of("Qwen/Qwen3-TTS-12Hz-0.6B-Base") == QWEN_NOTICE
     assert notice_of("someone/something") == ""
 
 
 def test_downloaded_model_has_the_notice_of_its_family(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda _, file: str(QWEN / file))
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda _, file, **__: str(QWEN / file))
     assert notice_of("someone/something") == QWEN_NOTICE
 
 

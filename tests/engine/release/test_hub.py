@@ -23,7 +23,9 @@ def test_release_folders_are_found_and_missing_ones_rejected(tmp_path: Path) -> 
             find_release(wrong)
 
 
-@pytest.mark.parametrize("model", ["a--b/c", "../x", "a/..", "-a/b", "a/b.git", "a/" + "b" * 100])
+@pytest.mark.parametrize(
+    "model", ["a--b/c", "../x", "a/..", "-a/b", "a/b.git", "a/" + "b" * 100, "a/b@", "a/b@c@d", "a/b@../c"]
+)
 def test_ids_that_the_hub_refuses_are_no_releases(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # where no such folder is
     check_no_release(model)
@@ -47,6 +49,7 @@ def check_no_release(model: str) -> None:
     [
         ("GatedRepoError", ReleaseForbidden, "licence"),
         ("RepositoryNotFoundError", ReleaseNotFound, "no repository"),
+        ("RevisionNotFoundError", ReleaseNotFound, "no revision v2"),
         ("LocalEntryNotFoundError", ReleaseIncomplete, "network"),
     ],
 )
@@ -66,7 +69,7 @@ def test_hub_errors_become_release_errors(
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
     with pytest.raises(ours, match=says):
-        find_release("someone/something")
+        find_release("someone/something@v2")
 
 
 def test_lost_connection_is_a_release_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +115,23 @@ def test_downloaded_release_does_not_wait_for_a_hub_without_answers(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         assert find_release("someone/something") == downloaded
+
+
+def test_revision_is_a_version_of_its_own(downloaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    pinned = downloaded.with_name("b" * 40)
+    pinned.mkdir()
+    (pinned / "config.json").write_text("{}")
+    (downloaded.parents[1] / "refs/v2").write_text(pinned.name)
+    for revision, folder in {"v2": pinned, "b" * 40: pinned, "main": downloaded}.items():
+        model = f"someone/something@{revision}"
+        assert known_release(model) == find_release(model) == folder
+    assert known_release("someone/something") == downloaded
+    assert known_release("someone/something@v3") is None
+    with pytest.raises(ReleaseIncomplete, match="something@v3"):
+        find_release("someone/something@v3")
 
 
 def test_all_addresses_of_the_hub_are_tried_in_the_same_time(downloaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
