@@ -109,17 +109,18 @@ class ClusterEngine:
             (clip if isinstance(clip, bytes) else read_regular(Path(clip), MAX_CLIP_FILE_BYTES), transcript)
             for clip, transcript in references
         ]
-        made: EncodedVoice = self._ask("encode_voice", name, clips, language, description, consent)
+        named = {"language": language, "description": description, "consent": consent}
+        made: EncodedVoice = self._ask("call", "encode_voice", name, clips, **named)
         return made
 
     def reencode(self, voice: Voice) -> Voice:
         """See `Engine.reencode`."""
-        made: Voice = self._ask("reencode", voice)
+        made: Voice = self._ask("call", "reencode", voice)
         return made
 
     def reconstruct(self, voice: Voice) -> NDArray[np.float32]:
         """See `Engine.reconstruct`."""
-        samples: NDArray[np.float32] = self._ask("reconstruct", self._with_own_codes(voice))
+        samples: NDArray[np.float32] = self._ask("call", "reconstruct", self._with_own_codes(voice))
         return samples
 
     def speak(
@@ -199,7 +200,7 @@ class ClusterEngine:
             raise failure
 
     def _check_speakable(self, text: str) -> None:
-        self._ask("check_speakable", text)
+        self._ask("call", "check_speakable", text)
 
     def _with_own_codes(self, voice: Voice) -> Voice:
         """Return the voice with codes of this codec, and without its clips unless replicas use them."""
@@ -209,10 +210,10 @@ class ClusterEngine:
             return voice
         return replace(voice, references=tuple(replace(each, clip=b"") for each in voice.references))
 
-    def _ask(self, method: str, *arguments: Any) -> Any:
+    def _ask(self, method: str, *arguments: Any, **named: Any) -> Any:
         """Call a method of any replica. Raises the error that it returns, EngineFailed, EngineClosed."""
         self._check_open()
-        asked = asyncio.run_coroutine_threadsafe(self._call_replica(method, arguments), self._loop)
+        asked = asyncio.run_coroutine_threadsafe(self._call_replica(method, arguments, named), self._loop)
         while True:
             try:
                 answer = asked.result(WATCH_SECONDS)
@@ -227,10 +228,10 @@ class ClusterEngine:
             raise answer
         return answer
 
-    async def _call_replica(self, method: str, arguments: tuple[Any, ...]) -> Any:
+    async def _call_replica(self, method: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         for attempt in range(ATTEMPTS):
             try:
-                return await getattr(self._handle, method).remote(*arguments)
+                return await getattr(self._handle, method).remote(*arguments, **named)
             except full_cluster():
                 return EngineBusy("engine.busy", limit=QUEUE)
             except lost_replica() as error:

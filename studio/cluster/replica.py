@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,10 +29,7 @@ from studio.engines.arrived_audio import SECONDS_PER_CHARACTER
 from studio.startup import exclude_loaded_objects
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from engine.voice import Consent, Voice
+    from engine.voice import Voice
 
 Result = TypeVar("Result")
 
@@ -78,32 +75,9 @@ class EngineReplica:
         """Return the properties of the engine."""
         return EngineProperties(self._engine.info, self._settings, self._engine.segmentation)
 
-    async def encode_voice(
-        self,
-        name: str,
-        references: Sequence[tuple[bytes, str]],
-        language: str,
-        description: str,
-        consent: Consent | None,
-    ) -> EncodedVoice | RepriseError:
-        """See `Engine.encode_voice`."""
-        return await self._call(
-            lambda: self._engine.encode_voice(
-                name, references, language=language, description=description, consent=consent
-            )
-        )
-
-    async def reencode(self, voice: Voice) -> Voice | RepriseError:
-        """See `Engine.reencode`."""
-        return await self._call(lambda: self._engine.reencode(voice))
-
-    async def reconstruct(self, voice: Voice) -> NDArray[np.float32] | RepriseError:
-        """See `Engine.reconstruct`."""
-        return await self._call(lambda: self._engine.reconstruct(voice))
-
-    async def check_speakable(self, text: str) -> RepriseError | None:
-        """Return the error of a text that the model cannot speak."""
-        return await self._call(lambda: self._engine.check_speakable(text))
+    async def call(self, method: str, *arguments: Any, **named: Any) -> Any:
+        """Call a method of the engine. Returns its result or its error."""
+        return await self._call(lambda: getattr(self._engine, method)(*arguments, **named))
 
     async def forget(self, voice: Voice) -> RepriseError | None:
         """See `Engine.forget`."""
