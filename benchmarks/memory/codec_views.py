@@ -78,8 +78,11 @@ def measure(view: str, folder: Path) -> dict[str, Any]:
 def changed(path: Path, config: CodecConfig, frames: int) -> dict[str, float]:
     """Return the shares of a clip's codes that change when the encoder runs in bf16."""
     audio = clip(frames * config.frame_length, config.sample_rate)
-    codes = load_codec_encoder(path, config).encode(audio)
-    rough = load_codec_encoder(path, config, dtype=torch.bfloat16).encode(audio.bfloat16())
+    encoder = load_codec_encoder(path, config)
+    codes = encoder.encode(audio)
+    for weight in encoder.parameters():
+        weight.data = weight.bfloat16()
+    rough = encoder.encode(audio.bfloat16())
     differ = codes != rough
     return {
         "frames": frames,

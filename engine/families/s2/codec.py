@@ -38,48 +38,26 @@ def codec_files(folder: Path) -> tuple[Path, CodecConfig]:
     raise ReleaseNotFound("release.no_codec")
 
 
-def load_codec_encoder(
-    path: str | Path,
-    config: CodecConfig,
-    device: torch.device | str = "cpu",
-    dtype: torch.dtype = torch.float32,
-) -> CodecEncoder:
-    """Load the encoder view of the codec file at `path`. Only its own tensors are read or allocated.
+def load_codec_encoder(path: Path, config: CodecConfig, device: torch.device | str = "cpu") -> CodecEncoder:
+    """Load the encoder view of the codec file at `path`, in fp32. Only its own tensors are read or allocated.
 
-    Keep `dtype` fp32 in production: in bf16 many codes change.
     Raises InvalidCheckpoint, naming the tensors, for unexpected, missing or misshapen ones; ReleaseIncomplete if the
     file is truncated or damaged; ReleaseNotFound if it does not exist.
     """
-    return _load(CodecEncoder, Path(path), config, device, dtype)
+    return _load(CodecEncoder, path, config, device)
 
 
-def load_codec_decoder(
-    path: str | Path,
-    config: CodecConfig,
-    device: torch.device | str = "cpu",
-    dtype: torch.dtype = torch.float32,
-) -> CodecDecoder:
+def load_codec_decoder(path: Path, config: CodecConfig, device: torch.device | str = "cpu") -> CodecDecoder:
     """Load the decoder view of the codec file at `path`; otherwise as `load_codec_encoder`."""
-    return _load(CodecDecoder, Path(path), config, device, dtype)
+    return _load(CodecDecoder, path, config, device)
 
 
-def load_codec(
-    path: str | Path,
-    config: CodecConfig,
-    device: torch.device | str = "cpu",
-    dtype: torch.dtype = torch.float32,
-) -> Codec:
+def load_codec(path: Path, config: CodecConfig, device: torch.device | str = "cpu") -> Codec:
     """Load the whole codec from the file at `path`, for training and tests; otherwise as `load_codec_encoder`."""
-    return _load(Codec, Path(path), config, device, dtype)
+    return _load(Codec, path, config, device)
 
 
-def _load(
-    view: Callable[[CodecConfig], _View],
-    path: Path,
-    config: CodecConfig,
-    device: torch.device | str,
-    dtype: torch.dtype,
-) -> _View:
+def _load(view: Callable[[CodecConfig], _View], path: Path, config: CodecConfig, device: torch.device | str) -> _View:
     if not path.exists():
         raise ReleaseNotFound("release.no_file", file=path.name)
     with torch.device("meta"):
@@ -90,7 +68,7 @@ def _load(
     _refuse_shapes(path, ((each.name, each.shape, each.expected) for each in mismatch.misshapen))
     _refuse(path, "lacks", mismatch.missing)
     # Copy, so that the weights do not depend on the file after loading.
-    load_weights(module, tensors, dtype=dtype, device=device, copy=True)
+    load_weights(module, tensors, dtype=torch.float32, device=device, copy=True)
     return module.eval()
 
 
