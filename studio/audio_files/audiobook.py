@@ -13,15 +13,12 @@ import numpy as np
 import soundfile
 from av.audio.stream import AudioStream
 from av.stream import Disposition
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from engine.audio.output.frames import to_frame
 from engine.audio.output.tags import Tags
-from engine.errors import InvalidInput
 
 BIT_RATE = 64_000  # bits per second, for mono speech
-COVER = 1_400  # maximum pixels of the longer side
-_MAX_PIXELS = 50_000_000
 _BLOCK = 1 << 16  # samples
 _NERO = 255  # maximum of chapters, and of bytes of a title, in Nero's list; QuickTime's has no limits
 
@@ -41,10 +38,8 @@ def write_audiobook(
 
     Args:
         source: open for reading, at a rate that AAC supports. file: open for writing and seeking.
-        chapters: in order; the first begins at 0. cover: a picture of any common format. tags: further tags.
-    Raises InvalidInput if the cover is not a picture.
+        chapters: in order; the first begins at 0. cover: as `make_cover` returns it. tags: further tags.
     """
-    picture = None if cover is None else _picture(cover)
     source.seek(0)
     options = {"brand": "M4B ", **({} if _fits_nero(chapters) else {"movflags": "disable_chpl"})}
     with soundfile.SoundFile(source) as sound, av.open(file, "w", "mp4", options=options) as book:
@@ -53,8 +48,8 @@ def write_audiobook(
         stream = cast(AudioStream, book.add_stream("aac", rate))
         stream.codec_context.layout, stream.codec_context.bit_rate = "mono", BIT_RATE
         book.set_chapters(_marks(chapters, sound.frames / rate))
-        if picture is not None:
-            _add_cover(book, picture)
+        if cover is not None:
+            _add_cover(book, cover)
         place = 0
         for block in sound.blocks(_BLOCK, dtype="int16"):
             book.mux(stream.encode(to_frame(block, rate, place)))
@@ -81,22 +76,12 @@ def _marks(chapters: Sequence[Chapter], end: float) -> list[av.container.Chapter
     ]
 
 
-def _picture(cover: bytes) -> Image.Image:
-    try:
-        with Image.open(io.BytesIO(cover)) as image:
-            if image.width * image.height > _MAX_PIXELS:
-                raise InvalidInput("cards.bad_cover")
-            picture = image.convert("RGB")
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
-        raise InvalidInput("cards.bad_cover") from error
-    picture.thumbnail((COVER, COVER))
-    even = (max(2, picture.width // 2 * 2), max(2, picture.height // 2 * 2))  # for chroma subsampling
-    return picture if picture.size == even else picture.resize(even)
-
-
-def _add_cover(book: av.container.OutputContainer, picture: Image.Image) -> None:
+def _add_cover(book: av.container.OutputContainer, cover: bytes) -> None:
+    with Image.open(io.BytesIO(cover)) as picture:
+        size = max(2, picture.width // 2 * 2), max(2, picture.height // 2 * 2)  # even, for chroma subsampling
+        pixels = np.asarray(picture.resize(size))
     stream = book.add_stream("mjpeg", rate=1)
-    stream.width, stream.height, stream.pix_fmt = picture.width, picture.height, "yuvj420p"
+    stream.width, stream.height, stream.pix_fmt = *size, "yuvj420p"
     stream.disposition = Disposition.attached_pic
-    frame = av.VideoFrame.from_ndarray(np.asarray(picture), "rgb24").reformat(format="yuvj420p")
+    frame = av.VideoFrame.from_ndarray(pixels, "rgb24").reformat(format="yuvj420p")
     book.mux([*stream.encode(frame), *stream.encode(None)])

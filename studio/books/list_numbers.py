@@ -25,7 +25,7 @@ class ListNumbers:
         elif tag == "li":
             self._waiting = ""
             if self._numbers and (last := self._numbers[-1]) is not None:
-                self._numbers[-1] = number = _whole(element.get("value"), last + 1)
+                self._numbers[-1] = number = whole_number(element.get("value"), last + 1)
                 self._waiting = f"{number}. "
 
     def end(self, tag: str) -> None:
@@ -45,8 +45,9 @@ def _before_first(tag: str, element: Any) -> int | None:
     """Return the number before a list's first one; None if its items have none, letters or descending ones."""
     if tag == "ul" or element.get("type", "1") != "1" or element.get("reversed") is not None:
         return None
-    return None if _NO_MARKER.search(element.get("style") or "") else _whole(element.get("start"), 1) - 1
+    return None if _NO_MARKER.search(element.get("style") or "") else whole_number(element.get("start"), 1) - 1
 
 
-def _whole(text: str | None, otherwise: int) -> int:
+def whole_number(text: str | None, otherwise: int) -> int:
+    """Return the number that a text is; `otherwise` for another text and for none."""
     return int(text) if text and _WHOLE.fullmatch(text) else otherwise

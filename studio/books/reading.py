@@ -29,7 +29,8 @@ from studio.script.formats.document import (
 from studio.script.formats.printed_play import with_colons
 
 BookKind = Literal["epub", "docx", "pdf"]
-SUFFIXES = (".epub", ".docx", ".pdf")
+_KINDS: dict[str, BookKind] = {".epub": "epub", ".docx": "docx", ".pdf": "pdf"}  # by suffix
+SUFFIXES = tuple(_KINDS)
 SECONDS = 90.0  # until a reader is stopped
 MAX_CHARACTERS = 400_000  # of a script
 MAX_PARAGRAPHS = 4_000
@@ -50,7 +51,7 @@ def book_kind(path: Path) -> BookKind | None:
     """Return the kind of a book, by its content, or by its name if it is damaged; None for another file."""
     with path.open("rb") as file:
         start = file.read(1024)
-    return "pdf" if b"%PDF-" in start else _by_members(path) or _by_suffix(path)
+    return "pdf" if b"%PDF-" in start else _by_members(path) or _KINDS.get(path.suffix.lower())
 
 
 def _by_members(path: Path) -> BookKind | None:
@@ -63,11 +64,6 @@ def _by_members(path: Path) -> BookKind | None:
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         return None
     return "docx" if "word/document.xml" in names else "epub" if "META-INF/container.xml" in names else None
-
-
-def _by_suffix(path: Path) -> BookKind | None:
-    kinds: dict[str, BookKind] = {".epub": "epub", ".docx": "docx", ".pdf": "pdf"}
-    return kinds.get(path.suffix.lower())
 
 
 def read_book(path: Path, kind: BookKind) -> Book:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from docx.oxml.ns import qn
 
-from studio.books.list_numbers import NUMBERED
+from studio.books.list_numbers import NUMBERED, whole_number
 
 _PROPERTIES = qn("w:pPr")
 # Word has no more; a malicious document could have any number.
@@ -45,7 +45,7 @@ class WordNumbers:
         number, given = self._item(paragraph, style)
         levels = self._levels.get(self._lists.get(number, ""), {})
         of_style = (level for level, each in levels.items() if style is not None and each.style == style)
-        level = next(of_style, 0) if given is None else _whole(given, 0)
+        level = next(of_style, 0) if given is None else whole_number(given, 0)
         if level not in levels:
             return text
         shown = self._next(number, level)
@@ -83,8 +83,8 @@ class WordNumbers:
 
 def _levels(numbers: Any) -> dict[int, _Level]:
     return {
-        _whole(each.get(qn("w:ilvl")), 0): _Level(
-            _whole(value_of(each, qn("w:start")), 1),
+        whole_number(each.get(qn("w:ilvl")), 0): _Level(
+            whole_number(value_of(each, qn("w:start")), 1),
             value_of(each, qn("w:numFmt")) or "decimal",
             value_of(each, qn("w:lvlText")) or "",
             value_of(each, qn("w:pStyle")),
@@ -97,7 +97,7 @@ def _starts(number: Any) -> dict[int, int]:
     """Return the numbers with which a list begins anew, by level."""
     overrides = number.findall(qn("w:lvlOverride"))[:_LEVELS]
     starts = [(each.get(qn("w:ilvl")), value_of(each, qn("w:startOverride"))) for each in overrides]
-    return {_whole(level, 0): _whole(start, 1) for level, start in starts if start is not None}
+    return {whole_number(level, 0): whole_number(start, 1) for level, start in starts if start is not None}
 
 
 def value_of(element: Any, path: str) -> str | None:
@@ -105,7 +105,3 @@ def value_of(element: Any, path: str) -> str | None:
     child = element.find(path)
     value: str | None = None if child is None else child.get(qn("w:val"))
     return value
-
-
-def _whole(text: str | None, otherwise: int) -> int:
-    return int(text) if text and re.fullmatch(r"-?\d{1,9}", text) else otherwise
