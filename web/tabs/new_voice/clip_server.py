@@ -12,14 +12,14 @@ from anyio.to_thread import run_sync
 from pydantic import ConfigDict, Field, Strict
 
 from engine.audio import wav_bytes
-from engine.audio.doctor import Fix
+from engine.audio.doctor import Fix, repair
 from engine.errors import InvalidInput
 from web.identity.addresses import client_address
 from web.limits.worker_pool import WorkerPool
 from web.tabs.new_voice import views
 from web.tabs.new_voice.clips import MAX_WORDS, ChosenClip, chosen_clip, peaks
 from web.ui.messages import error_message
-from web.ui.payloads import Payload, UnexpectedPayload, default_if_invalid, parse_payload
+from web.ui.payloads import Payload, default_if_invalid, parse_payload
 from web.uploads.files import delete_upload, mark_used
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ THREADS, CAPACITY, PER_ADDRESS = 2, 16, 4  # threads; running and waiting jobs; 
 
 
 class Transcript(Payload):
-    """A transcript, and the seconds of speech in its clip; None for an invalid number."""
+    """A transcript, and the seconds of speech in its clip."""
 
     words: Annotated[str, default_if_invalid("")] = ""
-    speech_seconds: Annotated[float | None, Field(ge=0, lt=1_000, allow_inf_nan=False), default_if_invalid(None)] = None
+    speech_seconds: Annotated[float, Field(ge=0, lt=1_000, allow_inf_nan=False)]
 
 
 class ClipPaths(Payload):
@@ -45,11 +45,11 @@ class ClipPaths(Payload):
 
 
 class FixRequest(Payload):
-    """The fix to apply to a clip, None for an unknown one."""
+    """The fix to apply to a clip."""
 
     model_config = ConfigDict(extra="ignore")  # fields of the clip
 
-    fix: Annotated[Fix | None, Strict(False), default_if_invalid(None)] = None
+    fix: Annotated[Fix, Strict(False)]
 
 
 class ClipServer:
@@ -86,13 +86,11 @@ class ClipServer:
     def check_words(self, value: Any, texts: Texts) -> Answer:
         """Return `row`: whether the number of `words` fits `speech_seconds` seconds of speech."""
         transcript = parse_payload(Transcript, value)
-        if transcript.speech_seconds is None:
-            raise UnexpectedPayload
         return {"row": views.compare_transcript(transcript.words[:MAX_WORDS], transcript.speech_seconds, texts)}
 
     def repair_clip(self, value: Any, texts: Texts) -> Answer:
         """Return `wav`: the selected part with a `fix` applied."""
-        return _sound(views.apply_fix(self._clip(value).audio(), parse_payload(FixRequest, value).fix))
+        return _sound(repair(self._clip(value).audio(), [parse_payload(FixRequest, value).fix]))
 
     def preview_codec(self, value: Any, texts: Texts) -> Answer:
         """Return `wav`: the selected part as reconstructed by the codec."""

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from engine.audio.doctor import Fix, check_transcript, examine, repair
-from web.ui.payloads import UnexpectedPayload
+from engine.audio.doctor import Fix, check_transcript, examine
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from engine.audio.decode import Recording
     from engine.audio.doctor import Finding
     from web.ui.i18n import Texts
@@ -51,13 +48,6 @@ def examine_part(part: Recording, start: float, texts: Texts) -> dict[str, Any]:
 def compare_transcript(transcript: str, spoken: float, texts: Texts) -> Row:
     """Check whether the number of words fits `spoken` seconds of speech."""
     return _row(check_transcript(transcript, spoken), texts, {})
-
-
-def apply_fix(clip: Path | bytes, fix: Fix | None) -> bytes:
-    """Apply a fix to a clip and return a WAV file. Raises InvalidInput for None."""
-    if fix is None:
-        raise UnexpectedPayload
-    return repair(clip, [fix])
 
 
 def errors_html(errors: Sequence[FormError]) -> str:
