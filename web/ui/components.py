@@ -80,7 +80,7 @@ def clip_input(functions: Sequence[Callable[..., Any]] = (), **more: Any) -> gr.
     """Create the recorder, to record, upload, trim, examine and repair clips. `chosen_clips` parses its value.
 
     Args:
-        functions: server functions of `ClipServer`. Features whose function is missing are not shown.
+        functions: server functions of `ClipServer`.
         more: `scripts`, texts to read aloud, used as transcripts of recorded clips; `most_merged`, the maximum total
             seconds of several clips.
     """

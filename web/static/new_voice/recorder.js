@@ -41,9 +41,8 @@ class Recorder {
       changed: () => this.showFindings(),
       transcribed: () => this.publish(),
     });
-    const codecPreview = this.server.has("preview_codec")
-      ? new CodecPreview((clip) => this.server.ask("preview_codec", clip.value), () => this.trim.update(), (text) => this.view.refuse(text))
-      : null;
+    const coded = (clip) => this.server.ask("preview_codec", clip.value);
+    const codecPreview = new CodecPreview(coded, () => this.trim.update(), (text) => this.view.refuse(text));
     const choosePart = (clip, start) => this.importer.choosePart(clip, start);
     this.trim = new TrimView(element, { changed: () => this.publish(), choosePart, codecPreview });
     this.doctor = new DoctorView(element, (clip, row) => this.repair(clip, row));
@@ -246,7 +245,7 @@ class Recorder {
     const { chosen } = this.clips;
     const findings = chosen ? remarks(chosen) : [];
     this.transcript.show(chosen, findings);
-    this.doctor.show(this.server.has("examine_clip") ? chosen : null, findings);
+    this.doctor.show(chosen, findings);
   }
 }
 

@@ -8,17 +8,16 @@ import { Clip } from "../../../../web/static/new_voice/clips/clips.js";
 
 let asked; // questions without an answer: { name, value, answer }
 let told; // what the examiner has reported
-let lacks; // server functions that there are not
 let recogniser;
 let examiner;
 let clip;
 
 beforeEach(() => {
-  [asked, told, lacks, recogniser] = [[], [], [], undefined];
+  [asked, told, recogniser] = [[], [], undefined];
   const ask = (name, value) => new Promise((answer) => asked.push({ name, value, answer }));
   const note = (what) => () => told.push(what);
   examiner = new ClipExaminer({
-    server: { has: (name) => !lacks.includes(name), ask },
+    server: { ask },
     recogniser: () => recogniser,
     examined: note("examined"),
     changed: note("changed"),
@@ -138,15 +137,4 @@ test("a failure is shown only if the user has asked, until the user asks again",
   assert.equal(clip.undictated, "No model.");
   examiner.transcribe(clip);
   assert.equal(clip.undictated, "");
-});
-
-test("a server without these functions is not asked", async () => {
-  lacks = ["examine_clip", "check_words"];
-  clip.words = "Once.";
-  clip.find({ part: clip.part, speech_seconds: 4 });
-  clip.found.part = "another";
-  await examiner.examine(clip);
-  clip.found.part = clip.part;
-  await examiner.checkTranscript(clip);
-  assert.deepEqual([asked, told], [[], ["changed"]]);
 });

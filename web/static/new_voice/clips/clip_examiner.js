@@ -10,7 +10,7 @@ export class ClipExaminer {
   // Has the chosen part examined, once per part, and its transcript checked, or written if it has none.
   async examine(clip) {
     const { part, trim } = clip;
-    if (!this.server.has("examine_clip") || clip.found?.part === part || clip.asked === part) return;
+    if (clip.found?.part === part || clip.asked === part) return;
     clip.asked = part;
     const whole = !trim || trim.whole;
     const found = await this.server.ask("examine_clip", clip.value);
@@ -26,7 +26,7 @@ export class ClipExaminer {
 
   async checkTranscript(clip) {
     const { words: written, speechSeconds, part } = clip;
-    if (!this.server.has("check_words") || speechSeconds === null || !written.trim()) return this.changed();
+    if (speechSeconds === null || !written.trim()) return this.changed();
     const { row = null } = await this.server.ask("check_words", { words: written, speech_seconds: speechSeconds });
     if (clip.words !== written || clip.part !== part) return;
     clip.wordsRow = row;

@@ -8,16 +8,12 @@ import { words } from "../../ui/words.js";
 const AT_ONCE = 2; // the server works on two clips at a time and refuses a fifth (web/tabs/new_voice/clip_server.py)
 
 export class ClipServer {
-  // functions: of the server, by name; a page may lack some. uploads: an Uploads. clips: a Clips, whose files the page
+  // functions: of the server, by name. uploads: an Uploads. clips: a Clips, whose files the page
   // needs. uploadedAgain(errors): files were uploaded again.
   constructor(functions, uploads, clips, uploadedAgain) {
     Object.assign(this, { functions, uploads, clips, uploadedAgain });
     this.requests = new TaskQueue(AT_ONCE);
     this.keeping = null; // a promise while `keepFiles` runs
-  }
-
-  has(name) {
-    return Boolean(this.functions[name]);
   }
 
   // Calls a server function when its turn has come. Resolves to its answer, or to { problem }.
@@ -43,15 +39,14 @@ export class ClipServer {
     }
   }
 
-  // The server's { seconds, peaks } of a clip; nulls if the server does not offer them.
+  // The server's { seconds, peaks } of a clip.
   peaksOf(path) {
-    return this.has("clip_peaks") ? this.ask("clip_peaks", { path }) : { seconds: null, peaks: null };
+    return this.ask("clip_peaks", { path });
   }
 
   // Has the server delete a clip's file and, unless `alone`, those of the clips that it was repaired from. Saving a voice
   // deletes the files of its clips itself.
   forget(clip, { alone = false } = {}) {
-    if (!this.has("forget_clip")) return;
     if (!isBeingSaved(clip.path)) this.call("forget_clip", { path: clip.path });
     if (clip.before && !alone) this.forget(clip.before);
   }
@@ -71,7 +66,7 @@ export class ClipServer {
 
   async keepFilesNow() {
     const { paths } = this.clips;
-    if (!paths.length || !this.has("keep_clips")) return;
+    if (!paths.length) return;
     const { gone = [] } = await this.call("keep_clips", { paths });
     await this.uploadAgain(gone);
   }

@@ -9,7 +9,7 @@ import { pageLanguage, words } from "../../ui/words.js";
 
 export class TrimView {
   // element: contains .rp-trim. changed(): an end was moved and released. choosePart(clip, start): resolves when the clip
-  // is replaced by another part of its long file. codecPreview: a CodecPreview, or null.
+  // is replaced by another part of its long file. codecPreview: a CodecPreview.
   constructor(element, { changed, choosePart, codecPreview }) {
     Object.assign(this, { changed, choosePart, codecPreview, clip: null, dragged: null, soon: null, player: new ClipPlayer() });
     this.find = (selector) => element.querySelector(selector);
@@ -25,7 +25,6 @@ export class TrimView {
     this.area.onpointerup = this.area.onpointercancel = () => this.drop();
     this.find(".rp-trim-play").onclick = () => this.toggle();
     this.find(".rp-trim-back").onclick = () => this.togglePreview();
-    this.find(".rp-trim-back").hidden = !codecPreview;
     this.find(".rp-trim-best").onclick = () => this.use(...this.clip.best);
     this.find(".rp-trim-all").onclick = () => this.use(0, this.clip.seconds);
     this.parts = { earlier: this.find(".rp-trim-earlier"), later: this.find(".rp-trim-later") };
@@ -63,16 +62,16 @@ export class TrimView {
     this.find(".rp-trim-best").hidden = !best || trim.is(...best);
     this.find(".rp-trim-play").textContent = words(this.player.playing ? "clip.stop" : "clip.play");
     this.updatePreview();
-    const sounds = this.player.playing || this.codecPreview?.playing;
+    const sounds = this.player.playing || this.codecPreview.playing;
     window.reprisePlayer?.activity("clip", sounds ? () => this.hush() : null);
     this.wave.draw();
   }
 
   updatePreview() {
     const button = this.find(".rp-trim-back");
-    const waits = this.codecPreview?.waitsFor(this.clip);
+    const waits = this.codecPreview.waitsFor(this.clip);
     button.setAttribute("aria-disabled", Boolean(waits)); // not `disabled`, which would lose the focus
-    button.textContent = words(waits ? "clip.back_waits" : this.codecPreview?.playing ? "clip.back_stop" : "clip.back");
+    button.textContent = words(waits ? "clip.back_waits" : this.codecPreview.playing ? "clip.back_stop" : "clip.back");
   }
 
   // ---- controls
@@ -143,7 +142,7 @@ export class TrimView {
 
   hush() {
     this.player.stop();
-    this.codecPreview?.stop();
+    this.codecPreview.stop();
   }
 
   async toggle() {
