@@ -31,7 +31,7 @@ class ByteLRU(Generic[K, V]):
 
     @property
     def drops(self) -> int:
-        """How often values have been removed by `pop`, `drop_where`, `drop_keys` or `clear`."""
+        """How often values have been removed by `pop`, `drop_where` or `clear`."""
         return self._drops
 
     def get(self, key: K) -> V | None:
@@ -87,18 +87,11 @@ class ByteLRU(Generic[K, V]):
             self._drops += 1
             return self._drop(key)
 
-    def drop_where(self, unwanted: Callable[[V], bool]) -> None:
-        """Remove every value for which `unwanted` is true."""
+    def drop_where(self, unwanted: Callable[[K, V], bool]) -> None:
+        """Remove every entry for whose key and value `unwanted` is true."""
         with self._lock:
             self._drops += 1
-            for key in [key for key, (value, _) in self._entries.items() if unwanted(value)]:
-                self._drop(key)
-
-    def drop_keys(self, unwanted: Callable[[K], bool]) -> None:
-        """Remove every entry for whose key `unwanted` is true."""
-        with self._lock:
-            self._drops += 1
-            for key in [key for key in self._entries if unwanted(key)]:
+            for key in [key for key, (value, _) in self._entries.items() if unwanted(key, value)]:
                 self._drop(key)
 
     def clear(self) -> None:

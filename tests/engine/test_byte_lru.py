@@ -79,8 +79,7 @@ def test_a_value_computed_before_others_were_removed_is_not_cached() -> None:
     removals: tuple[Callable[[], object], ...] = (
         cache.clear,
         lambda: cache.pop("a"),
-        lambda: cache.drop_where(lambda _: False),
-        lambda: cache.drop_keys(lambda _: False),
+        lambda: cache.drop_where(lambda _key, _value: False),
     )
     for remove in removals:
         drops = cache.drops

@@ -203,5 +203,5 @@ def test_drop_where_removes_matching_values() -> None:
     cache: ByteLRU[str, int] = ByteLRU(100)
     for number, name in enumerate("abc"):
         cache.put(name, number, 10)
-    cache.drop_where(lambda value: value > 0)
+    cache.drop_where(lambda _, value: value > 0)
     assert (cache.get("a"), cache.get("b"), cache.nbytes) == (0, None, 10)

@@ -105,7 +105,7 @@ class ClipEncoder:
 
         Codes of clips that are being encoded are not cached.
         """
-        self._cache.drop_where(lambda kept: np.array_equal(kept, codes))
+        self._cache.drop_where(lambda _, kept: np.array_equal(kept, codes))
 
     def release(self) -> None:
         """Free the encoder view, after the clip being encoded if any. It is loaded again on next use."""

@@ -74,7 +74,7 @@ class PrefixCache:
             for moving in [other for other in self._moving if other.startswith(key)]:
                 del self._moving[moving]
         for tier in (self._on_device, self._on_host):
-            tier.drop_keys(lambda other: other.startswith(key))
+            tier.drop_where(lambda other, _: other.startswith(key))
 
     def stash(self, prompt: Prompt, prefix: Tensor) -> bytes:
         """Cache the keys and values of a prompt up to the end of its last generated columns.
