@@ -89,7 +89,7 @@ class SpeakForm(Payload):
     seed: ShortText | int | None
     temperature: float
     top_p: float
-    top_k: float
+    top_k: Annotated[float, Field(allow_inf_nan=False)]
     paragraph_pause: Annotated[float, Field(ge=0, le=MAX_PAUSE, allow_inf_nan=False)]
     speed: Annotated[float, Field(ge=SLOWEST, le=FASTEST)]
     language: ShortText
@@ -373,13 +373,9 @@ def parse_request(form: Sequence[Any], engine: ModelManager, texts: Texts) -> Ta
     return TakeRequest(text, voice_id, options, sent.paragraph_pause, sent.speed)
 
 
-def parse_options(seed: Any, temperature: Any, top_p: Any, top_k: Any, texts: Texts) -> SpeakOptions:
+def parse_options(seed: str | int | None, temperature: float, top_p: float, top_k: float, texts: Texts) -> SpeakOptions:
     """Parse the page's settings. An empty seed means a random one; top-k is rounded. Raises InvalidOption."""
     wanted = str(seed if seed is not None else "").strip()
     if wanted and not (wanted.isascii() and wanted.isdigit() and len(wanted) <= 10 and int(wanted) <= MAX_SEED):
         raise InvalidOption(texts("speech.bad_seed", most=str(MAX_SEED)))
-    try:
-        values = float(temperature), float(top_p), round(top_k)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidOption(texts("speech.out_of_step")) from error
-    return SpeakOptions(*values, seed=int(wanted) if wanted else None)
+    return SpeakOptions(temperature, top_p, round(top_k), seed=int(wanted) if wanted else None)

@@ -73,39 +73,26 @@ def build_settings(context: WebContext) -> list[Any]:
         label=label("speech.language"), info=label("speech.language_info"),
         choices=[("", "")], value="", visible=False, elem_id="rp-language",
     )  # fmt: skip
+
+    def slider(name: str, elem_id: str, least: float, most: float, value: float, step: float) -> gr.Slider:
+        text, info = label(f"speech.{name}"), label(f"speech.{name}_info")
+        return gr.Slider(least, most, value, step=step, elem_id=elem_id, label=text, info=info, min_width=140)
+
     with gr.Row():
         parts: list[Any] = [
             gr.Textbox(  # not a Number, which turns an empty field into 0
                 seed, label=label("speech.seed"), info=label("speech.seed_info"),
                 placeholder=label("speech.seed_hint"), max_lines=1, min_width=140, elem_id="rp-seed",
             ),
-            gr.Slider(
-                0.1, 1.5, temperature, step=0.05, elem_id="rp-temperature",
-                label=label("speech.temperature"), info=label("speech.temperature_info"), min_width=140,
-            ),
+            slider("temperature", "rp-temperature", 0.1, 1.5, temperature, 0.05),
         ]  # fmt: skip
     with gr.Row():
-        parts += [
-            gr.Slider(
-                0.1, 1, top_p, step=0.05, elem_id="rp-top-p",
-                label=label("speech.top_p"), info=label("speech.top_p_info"), min_width=140,
-            ),
-            gr.Slider(
-                1, 100, top_k, step=1, elem_id="rp-top-k",
-                label=label("speech.top_k"), info=label("speech.top_k_info"), min_width=140,
-            ),
-        ]  # fmt: skip
+        parts += [slider("top_p", "rp-top-p", 0.1, 1, top_p, 0.05), slider("top_k", "rp-top-k", 1, 100, top_k, 1)]
     with gr.Row():
         parts += [
-            gr.Slider(
-                0, 5, paragraph_pause, step=0.1, elem_id="rp-paragraph-pause",
-                label=label("speech.paragraphs"), info=label("speech.paragraphs_info"), min_width=140,
-            ),
-            gr.Slider(
-                SLOWEST, FASTEST, speed, step=0.05, elem_id="rp-take-speed",
-                label=label("speech.speed"), info=label("speech.speed_info"), min_width=140,
-            ),
-        ]  # fmt: skip
+            slider("paragraphs", "rp-paragraph-pause", 0, 5, paragraph_pause, 0.1),
+            slider("speed", "rp-take-speed", SLOWEST, FASTEST, speed, 0.05),
+        ]
     model = gr.Textbox(public_name(context.engine.info.name), visible=False, elem_id="rp-settings-model")
     parts += [language, model]
     reset = gr.Button(label("speech.reset"), size="sm", elem_id="rp-reset")
