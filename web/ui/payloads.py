@@ -93,5 +93,11 @@ ShortText = Annotated[str, StringConstraints(max_length=10_000)]
 Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
+class Item(Payload):
+    """A voice, a take or another item."""
+
+    id: Id
+
+
 class _AffectedItem(Payload):
     id: SelectedId

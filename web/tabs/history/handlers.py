@@ -22,7 +22,7 @@ from web.tabs.history.views import (
 )
 from web.ui.events import broadcast_change, skip_on_error, with_nonce
 from web.ui.messages import error_message, notice
-from web.ui.payloads import Id, Payload, SelectedId, affected_id, default_if_invalid, parse_payload
+from web.ui.payloads import Item, Payload, SelectedId, affected_id, default_if_invalid, parse_payload
 from web.ui.voice_picker import select_voice
 
 if TYPE_CHECKING:
@@ -55,13 +55,7 @@ class HistoryQuery(Payload):
         return int(max(PAGE_SIZE, min(MAX_SHOWN, self.shown)))
 
 
-class HistoryEntry(Payload):
-    """One entry."""
-
-    id: Id
-
-
-class EntryStar(HistoryEntry):
+class EntryStar(Item):
     """An entry and its new star state."""
 
     starred: bool
@@ -131,7 +125,7 @@ class HistoryHandlers:
 
         def delete(owner: str, texts: Texts) -> str:
             nonlocal refused
-            entry = parse_payload(HistoryEntry, event).id
+            entry = parse_payload(Item, event).id
             of_script = self._history.get(entry, owner=owner).script_id
             self._history.withdraw(entry, owner=owner)
             refused = gr.skip()
@@ -144,7 +138,7 @@ class HistoryHandlers:
         texts = self._context.texts(request)
         try:
             owner = self._context.owner(token, request).key
-            record = self._history.get(parse_payload(HistoryEntry, event).id, owner=owner)
+            record = self._history.get(parse_payload(Item, event).id, owner=owner)
             voices = self._context.voices.list(owner=owner)
         except Exception as error:
             return *(gr.skip(),) * 13, notice(error_message(error, texts), "bad")

@@ -31,7 +31,7 @@ from web.gradio_internals import event_value
 from web.tabs.library.views import library_view
 from web.ui.events import broadcast_change, skip_on_error, with_nonce
 from web.ui.messages import error_message
-from web.ui.payloads import Id, Payload, SelectedId, ShortText, affected_id, default_if_invalid, parse_payload
+from web.ui.payloads import Id, Item, Payload, SelectedId, ShortText, affected_id, default_if_invalid, parse_payload
 from web.ui.voice_picker import select_voice
 from web.uploads.files import delete_upload, uploaded_name, uploaded_path
 
@@ -46,13 +46,7 @@ Answer = dict[str, Any]
 MAX_UPLOADS = 200  # files per import
 
 
-class VoiceEvent(Payload):
-    """A voice."""
-
-    id: Id
-
-
-class RestoredVoice(VoiceEvent):
+class RestoredVoice(Item):
     """A deleted voice. replacement: the voice that was selected in its place when it was deleted, or ""."""
 
     replacement: SelectedId = ""
@@ -154,7 +148,7 @@ class LibraryHandlers:
         """Outputs: list, change broadcast."""
 
         def duplicate(owner: str, texts: Texts) -> str:
-            voice = parse_payload(VoiceEvent, event).id
+            voice = parse_payload(Item, event).id
             return texts("library.copied", name=self._library.duplicate(voice, owner=owner).name)
 
         return self._change(duplicate, event, token, request)
@@ -168,7 +162,7 @@ class LibraryHandlers:
 
         def delete(owner: Owner, texts: Texts) -> Answer:
             nonlocal picker
-            voice = parse_payload(VoiceEvent, event).id
+            voice = parse_payload(Item, event).id
             self._context.trash_voice(voice, owner=owner.key)
             others = self._context.voices.list(owner=owner.key)
             if not others or voice != selected:
@@ -238,7 +232,7 @@ class LibraryHandlers:
         texts = self._context.texts(request)
         try:
             owner = self._context.owner(token, request)
-            voice = self._library.get(parse_payload(VoiceEvent, event).id, owner=owner.key)
+            voice = self._library.get(parse_payload(Item, event).id, owner=owner.key)
             picker = select_voice(self._context.voices.list(owner=owner.key), voice.id, texts)
             return picker, gr.Tabs(selected="speak"), gr.skip()
         except Exception as error:

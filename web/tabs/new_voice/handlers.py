@@ -42,7 +42,7 @@ from web.tabs.new_voice.views import DESCRIBED_STEPS, FormError, errors_html, st
 from web.ui.events import broadcast_change, with_nonce
 from web.ui.i18n import own_name
 from web.ui.messages import error_message, notice
-from web.ui.payloads import Id, Payload, SelectedId, ShortText, default_if_invalid, parse_payload
+from web.ui.payloads import Item, Payload, SelectedId, ShortText, default_if_invalid, parse_payload
 from web.ui.voice_picker import select_voice
 from web.uploads.files import delete_upload
 
@@ -72,12 +72,6 @@ class ChangedVoice(Payload):
 
     id: SelectedId = ""
     seen: Annotated[ShortText, default_if_invalid("")] = ""
-
-
-class NewVoice(Payload):
-    """The voice that was just saved."""
-
-    id: Id
 
 
 class VoiceForm(Names):
@@ -259,7 +253,7 @@ class NewVoiceHandlers:
         texts = self._context.texts(request)
         try:
             owner = self._context.owner(token, request).key
-            voice = self._context.storage.voices.get(parse_payload(NewVoice, event).id, owner=owner)
+            voice = self._context.storage.voices.get(parse_payload(Item, event).id, owner=owner)
             picker = select_voice(self._context.voices.list(owner=owner), voice.id, texts)
         except Exception as error:
             return gr.skip(), notice(error_message(error, texts), "bad")
