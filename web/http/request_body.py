@@ -39,14 +39,10 @@ async def read_body(headers: Headers, receive: Receive, *, most: int = MAX_BODY,
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that first returns a body that was already read, then any later messages."""
-    given = False
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return messages.pop() if messages else await receive()
 
     return receive_again
 
