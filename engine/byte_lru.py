@@ -16,8 +16,6 @@ class ByteLRU(Generic[K, V]):
     """
 
     def __init__(self, limit: int) -> None:
-        if limit < 0:
-            raise ValueError(f"The limit is {limit} bytes; it cannot be negative.")
         self.limit = limit
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()  # least recently used first
         self._nbytes = 0
@@ -50,10 +48,7 @@ class ByteLRU(Generic[K, V]):
 
         Returns: the evicted entries, least recently used first. A value above the limit is not cached but returned
         among them. The replaced value is not returned.
-        Raises ValueError when `nbytes` is negative.
         """
-        if nbytes < 0:
-            raise ValueError(f"A value cannot have {nbytes} bytes.")
         with self._lock:
             if drops not in (None, self._drops):
                 return [(key, value)]

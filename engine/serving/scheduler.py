@@ -86,8 +86,6 @@ class Scheduler:
     """
 
     def __init__(self, slots: int, queue: int) -> None:
-        if slots < 1 or queue < 0:
-            raise ValueError(f"There must be a slot or more and no negative queue, not {slots} and {queue}.")
         self.slots = slots
         self._limit = slots + queue
         self._numbers = count()

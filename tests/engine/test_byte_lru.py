@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -106,13 +105,6 @@ def test_put_replaces_the_old_value_of_a_key() -> None:
     assert (cache.get("key"), cache.nbytes) == ("new", 8)
     assert cache.put("key", "too big", 11) == [("key", "too big")]
     assert (cache.get("key"), cache.nbytes) == (None, 0)
-
-
-def test_negative_sizes_are_rejected() -> None:
-    with pytest.raises(ValueError, match="negative"):
-        ByteLRU(-1)
-    with pytest.raises(ValueError, match="bytes"):
-        ByteLRU[str, int](1).put("key", 1, -1)
 
 
 def test_concurrent_use_loses_no_value_and_keeps_nbytes_right() -> None:

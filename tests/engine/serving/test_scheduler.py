@@ -638,9 +638,3 @@ def test_wrong_stage_is_rejected_but_gone_tickets_are_ignored(
             action(scheduler, ticket)
         assert ticket.stage == stage
     assert len(scheduler.open_tickets()) == (stage != "gone")
-
-
-@pytest.mark.parametrize(("slots", "queue"), [(0, 3), (-1, 0), (1, -1)])
-def test_invalid_sizes_are_rejected(slots: int, queue: int) -> None:
-    with pytest.raises(ValueError, match="negative queue"):
-        Scheduler(slots, queue)
