@@ -40,7 +40,7 @@ class VoiceConditioner:
         """fingerprint: of the codec."""
         self._capabilities, self._codec = release.capabilities, release.architecture.codec
         self._fingerprint, self._device = fingerprint, device
-        self._encoder = ClipEncoder(lambda: release.load_encoder(device), fingerprint, device)
+        self._encoder = ClipEncoder(lambda: release.load_encoder(device), device)
         self._embeddings = SpeakerEmbeddings(lambda: release.load_speaker_encoder(device))
         self._pipeline: SpeechPipeline | None = None
         self._adaptations: SpeakerAdaptations | None = None

@@ -77,7 +77,7 @@ def rendered(renderer: CorpusRenderer, design: Design) -> np.ndarray:
 def _voices(codec: CodecEncoder) -> Iterator[tuple[Design, Voice]]:
     """Yield the voices, created as the app creates them from an uploaded clip."""
     fingerprint, sample_rate = codec_fingerprint(codec), codec.config.sample_rate
-    encoder = ClipEncoder(lambda: codec, fingerprint, torch.device("cpu"))
+    encoder = ClipEncoder(lambda: codec, torch.device("cpu"))
     renderer = CorpusRenderer()
     for design in DESIGNS:
         file = io.BytesIO()

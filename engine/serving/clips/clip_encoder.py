@@ -58,22 +58,14 @@ class SingleFlight(Generic[K, V]):
 class ClipEncoder:
     """Encodes clips to codes on one device. Thread-safe.
 
-    Cached codes are looked up by the clip's content and the codec's fingerprint, never by name, so a replaced clip
-    never matches.
+    Cached codes are looked up by the clip's content, never by name, so a replaced clip never matches.
 
     load: loads the encoder view on `device`; called on first use and again after `release`.
-    fingerprint: of the codec. cache_bytes: capacity of the cache of codes.
+    cache_bytes: capacity of the cache of codes.
     """
 
-    def __init__(
-        self,
-        load: Callable[[], EncoderView],
-        fingerprint: str,
-        device: torch.device,
-        *,
-        cache_bytes: int = 16 << 20,
-    ) -> None:
-        self._load, self._fingerprint, self._device = load, fingerprint, device
+    def __init__(self, load: Callable[[], EncoderView], device: torch.device, *, cache_bytes: int = 16 << 20) -> None:
+        self._load, self._device = load, device
         self._cache: ByteLRU[str, NDArray[np.uint16]] = ByteLRU(cache_bytes)
         self._flights: SingleFlight[str, NDArray[np.uint16]] = SingleFlight()
         self._encoder: EncoderView | None = None
@@ -94,7 +86,7 @@ class ClipEncoder:
         """
         if samples.dim() != 1 or not len(samples):
             raise ValueError(f"A clip is one row of samples, not {list(samples.shape)}.")
-        key = self._key(content)
+        key = hashlib.sha256(content).hexdigest()
         # Looked up in the flight and not before it, because another flight may have ended in between.
         return self._flights.do(
             key, lambda: self._cache.computed(key, lambda: self._codes(samples), lambda codes: codes.nbytes)
@@ -126,11 +118,6 @@ class ClipEncoder:
         if encoder is not None:
             with self._running:
                 self._run(encoder, torch.zeros(_part_length(encoder.config), dtype=torch.float32, device=self._device))
-
-    def _key(self, content: bytes) -> str:
-        digest = hashlib.sha256(self._fingerprint.encode())
-        digest.update(content)
-        return digest.hexdigest()
 
     def _codes(self, clip: Tensor) -> NDArray[np.uint16]:
         with self._running:
