@@ -14,7 +14,6 @@ from engine.errors import EngineFailed, RepriseError
 from engine.options import QUEUE
 from engine.request.speech import Speech
 from engine.serving.device import limit_gpu_memory
-from engine.voice import EncodedVoice
 from studio.cluster.autoscaling import BUSY, QUEUED_SECONDS
 from studio.cluster.messages import (
     DeploymentSettings,
