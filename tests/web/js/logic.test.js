@@ -113,6 +113,8 @@ test("the meter rises at once, falls slowly, and holds the peak", () => {
   near(meter.held, -20, 0.01);
   for (let i = 0; i < 20; i++) meter.hear(tone(0), 10000);
   assert.ok(meter.held < -50);
+  meter.hear(tone(2), 10000);
+  assert.deepEqual([meter.level, meter.held], [0, 0], "no more than full scale");
   assert.deepEqual([onMeter(-60), onMeter(-30), onMeter(0)], [0, 0.5, 1]);
 });
 

@@ -65,6 +65,8 @@ test("words are timed by their share of the sound, without silences", () => {
   const { pieces } = piecesOf("[pause:2] Good morning, Anna.");
   const said = pieces.filter(({ start }) => start !== undefined).map(({ text }) => text);
   assert.deepEqual(said, ["Good", "morning", "Anna"]);
+  const places = ([first, , , next]) => [first.start, first.end, next.start, next.end];
+  assert.deepEqual(places(piecesOf("Hi. Ben").pieces), [0, 5, 5, 9], "the last word of a sentence is longer");
   const clock = new WordClock("one two six");
   const word = (...when) => clock.pieces[clock.at(...when)]?.text;
   const peaks = [...Array(50).fill(0.5), ...Array(100).fill(0), ...Array(100).fill(0.5)]; // 1 s, 2 s of silence, 2 s
@@ -112,7 +114,8 @@ test("the words of a take that was cut off stay at the last one that is heard", 
 
 test("speed changes the length but not the pitch", () => {
   const rate = 8000;
-  const tone = Int16Array.from({ length: 2 * rate }, (_, i) => 12000 * Math.sin((2 * Math.PI * 200 * i) / rate));
+  // At 260 Hz, no step is by whole periods.
+  const tone = Int16Array.from({ length: 2 * rate }, (_, i) => 12000 * Math.sin((2 * Math.PI * 260 * i) / rate));
   for (const speed of [0.5, 0.75, 1.25, 2]) {
     const buffer = new PlayoutBuffer(rate, { speed });
     buffer.write(0, tone, 0);
@@ -121,9 +124,13 @@ test("speed changes the length but not the pitch", () => {
     assert.ok(buffer.ended, `at ${speed} it ends in time`);
     const middle = out.slice(rate / 4, rate / 2);
     const crossings = middle.slice(1).filter((value, i) => value >= 0 && middle[i] < 0).length;
-    assert.ok(Math.abs(crossings - 50) <= 1, `at ${speed} a quarter of a second has ${crossings} periods, not 50`);
+    assert.ok(Math.abs(crossings - 65) <= 1, `at ${speed} a quarter of a second has ${crossings} periods, not 65`);
     const steps = middle.slice(1).map((value, i) => Math.abs(value - middle[i]));
     assert.ok(Math.max(...steps) < 0.08, `at ${speed} nothing clicks`);
+    for (let at = 0; at < middle.length; at += 40) {
+      const peak = Math.max(...middle.slice(at, at + 40).map(Math.abs));
+      assert.ok(Math.abs(peak - 0.366) < 0.02, `at ${speed} a period has a peak of ${peak}, not 0.366`);
+    }
   }
 });
 

@@ -61,6 +61,10 @@ test("an action's answer always counts and makes earlier ones late for the outpu
   assert.deepEqual(answers.settle(later, ["later", "hints"]), ["later", "hints"]);
   assert.deepEqual(answers.settle(shown, ["old", "old"]), [unchanged, unchanged]);
   assert.deepEqual(answers.settle(voices, ["list"]), ["list"]);
+  const [early, setting] = [answers.ask(3), answers.ask(4)];
+  const choices = { __type__: "update", choices: ["Anna"] };
+  assert.deepEqual(answers.settle(setting, [unchanged, choices]), [unchanged, choices]);
+  assert.deepEqual(answers.settle(early, ["list"]), [unchanged]);
 });
 
 test("a value chosen by the user meanwhile is kept; the rest of the answer counts", () => {
@@ -362,7 +366,8 @@ test("a request aborted by the page does not count as a lost server", async () =
   const { counts, made } = transport(() => Promise.reject(ended));
   await assert.rejects(made.send(STREAM), { name: "AbortError" });
   await assert.rejects(made.send("http://here/file.wav"), { name: "AbortError" });
-  assert.equal(counts.lost, 0);
+  assert.equal((await made.send(CALL, body(4))).status, 503);
+  assert.deepEqual([counts.lost, counts.missed], [0, 0]);
 });
 
 test("requests that are not answered when the server is gone end some time later, whenever they were sent", async () => {
@@ -432,6 +437,7 @@ test("a refused request means that the server is gone; it is polled faster until
   const { calls, timers, look } = watching();
   await look({ process: "a" });
   await look(refusal);
+  assert.deepEqual(calls, ["gone"]);
   await look(refusal);
   assert.deepEqual(calls, ["gone"]);
   assert.ok(timers.at(-1).ms < timers[0].ms);

@@ -50,6 +50,7 @@ async function unpacked(file) {
   const found = {};
   let at = data.readUInt32LE(end + 16);
   assert.equal(at + data.readUInt32LE(end + 12), end);
+  assert.equal(data.readUInt16LE(end + 8), data.readUInt16LE(end + 10));
   for (let i = 0; i < data.readUInt16LE(end + 10); i++) {
     const [length, extra] = [data.readUInt16LE(at + 28), data.readUInt16LE(at + 30)];
     const place = data.readUInt32LE(at + 42);

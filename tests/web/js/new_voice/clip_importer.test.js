@@ -19,8 +19,9 @@ globalThis.setTimeout = (...timer) => setTimeout(...timer).unref(); // the limit
 // The lengths of files whose content is their name. The browser reads them, and decodes all formats but unknown ones.
 const lengths = new Map();
 const unknown = new Set();
-URL.createObjectURL = ({ name }) => name;
-URL.revokeObjectURL = () => {};
+const addresses = new Set(); // that are not released
+URL.createObjectURL = ({ name }) => addresses.add(name) && name;
+URL.revokeObjectURL = (name) => addresses.delete(name);
 globalThis.Audio = class {
   set src(name) {
     this.duration = lengths.get(name) ?? NaN;
@@ -42,6 +43,7 @@ globalThis.fetch = async (url) => new Response(wav(3), { status: url === "gone" 
 let clips;
 let uploads; // those under way: { file, resolve, reject }
 let said; // what the view has shown, with its state
+let cancel; // how the upload under way is cancelled: an AbortController; null for none
 let forgotten; // paths that the server was told to forget
 let answers; // of the server, by function
 let importer;
@@ -50,7 +52,7 @@ const view = {
   say: (text, state) => said.push([state, text]),
   refuse: (text) => said.push(["refused", text]) && text,
   invite: () => said.push(["empty", ""]),
-  offerCancel() {},
+  offerCancel: (sending) => (cancel = sending),
   showClips() {},
 };
 const server = {
@@ -101,8 +103,10 @@ test("files are added one after the other, in order", async () => {
   await arrive();
   assert.deepEqual([names(), uploads.length, uploads[0].file.name], [["a"], 1, "b"]);
   await arrive();
+  assert.ok(cancel);
   await arrive();
   assert.deepEqual([names(), clips.paths, last()], [["a", "b", "c"], ["/a", "/b", "/c"], ["ready", "c is ready."]]);
+  assert.deepEqual([cancel, addresses.size], [null, 0]);
 });
 
 test("refused files do not hold up the others, and are named at the end", async () => {
@@ -161,6 +165,7 @@ test("a long file is cut, and each part keeps its transcript", async () => {
   await arrive();
   const [first] = clips.list;
   assert.deepEqual([first.seconds, first.cutAt, first.file.type], [90, 0, "audio/wav"]);
+  assert.match(last()[1], /\b3:20\b.*\b0:00\b.*\b1:30\b/);
   first.words = "Chapter one.";
   importer.choosePart(first, 90);
   await soon();
@@ -206,6 +211,7 @@ test("a repaired clip keeps its transcript and the clip that it was made of", as
   await arrive();
   const [{ before, words, recorded, seconds }] = clips.list;
   assert.deepEqual([before, words, recorded, seconds, forgotten], [raw, "Once.", true, 3, []]);
+  assert.deepEqual(last(), ["ready", "raw is repaired. Listen to check that you like it."]);
 });
 
 test("the repair of a part that has changed or is gone, or that the server could not do, adds nothing", async () => {

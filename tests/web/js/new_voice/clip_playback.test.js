@@ -6,7 +6,8 @@ import { beforeEach, test } from "node:test";
 import { ClipPlayer } from "../../../../web/static/new_voice/clips/clip_playback.js";
 
 const contexts = [];
-const gain = () => ({ setTargetAtTime() {}, cancelScheduledValues() {} });
+const fades = []; // [value, time]
+const gain = () => ({ setTargetAtTime: (...fade) => fades.push(fade.slice(0, 2)), cancelScheduledValues: () => (fades.length = 0) });
 
 class Context {
   constructor() {
@@ -31,9 +32,11 @@ class Source {
   connect(next) {
     return next;
   }
-  start() {}
-  stop() {
-    this.stopped = true;
+  start(...place) {
+    this.started = place;
+  }
+  stop(time) {
+    this.stopped = time;
   }
 }
 
@@ -54,7 +57,7 @@ const file = { arrayBuffer: async () => new ArrayBuffer(0) };
 let player;
 let ended;
 beforeEach(() => {
-  contexts.length = 0;
+  contexts.length = fades.length = 0;
   player = new ClipPlayer();
   ended = 0;
 });
@@ -74,6 +77,18 @@ test("a clip is heard again although an output has died, as in Safari after a ca
   assert.deepEqual([player.playing, contexts.length], [true, 2]);
   contexts[0].nodes[0].onended();
   assert.deepEqual([player.playing, ...contexts.map(({ state }) => state)], [true, "closed", "running"]);
+});
+
+test("a part of a file is played, and fades in and out at its ends or when it is stopped", async () => {
+  player.wake();
+  const [context] = contexts;
+  context.currentTime = 5;
+  await player.play(file, 0.5, 1.75, () => {});
+  assert.deepEqual([context.nodes[0].started, fades], [[5, 0.5, 1.25], [[1, 5], [0, 6.245]]]);
+  context.currentTime = 5.5;
+  assert.equal(player.time, 1);
+  player.stop();
+  assert.deepEqual([context.nodes[0].stopped, fades, player.time], [5.505, [[0, 5.5]], null]);
 });
 
 test("an output that was opened in the user gesture plays the clip that arrives later", async () => {

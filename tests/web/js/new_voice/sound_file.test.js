@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { LongFile, storedFile } from "../../../../web/static/new_voice/clips/sound_file.js";
+import { inspected, LongFile, storedFile } from "../../../../web/static/new_voice/clips/sound_file.js";
+import { decodeWav } from "../../../../web/static/sound/wav.js";
 
 test("parts of a long file follow each other, and the last one ends with it", () => {
   const file = new LongFile(null, 200, 90);
@@ -14,6 +15,21 @@ test("parts of a long file follow each other, and the last one ends with it", ()
 test("a file is long from the padding of lossy encoders on, and too long to be decoded whole from ten minutes on", () => {
   assert.deepEqual([null, 90.1, 90.3].map((seconds) => LongFile.is(seconds, 90)), [false, false, true]);
   assert.deepEqual([600, 601].map((seconds) => new LongFile(null, seconds, 90).tooLong), [false, true]);
+});
+
+test("a part of a file with several channels is their mean", async () => {
+  const channels = [[0.5, -0.5, 0.25], [0.5, 0.5, 0]].map((loudness) => Float32Array.from(loudness.flatMap((each) => Array(10).fill(each))));
+  globalThis.OfflineAudioContext = class {
+    decodeAudioData = async () => ({ duration: 3, sampleRate: 10, length: 30, numberOfChannels: 2, getChannelData: (i) => channels[i] });
+  };
+  const file = new File([""], "pair.flac");
+  const { rate, samples } = decodeWav(await (await new LongFile(file, 9, 1).cut(1)).arrayBuffer());
+  assert.deepEqual([rate, ...samples], [10, ...Array(10).fill(0)]);
+  const whole = new LongFile(file, 9, 2);
+  assert.deepEqual([...decodeWav(await (await whole.cut(1)).arrayBuffer()).samples.slice(10)], Array(10).fill(4096));
+  assert.equal(whole.seconds, 3, "the header was wrong");
+  const { seconds, peaks, playable } = await inspected(file, 3);
+  assert.deepEqual([seconds, Math.max(...peaks), playable], [3, 0.5, true]);
 });
 
 test("a saved voice's clip is null if the server has none, is gone, or goes while it sends it", async () => {

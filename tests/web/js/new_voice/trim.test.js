@@ -74,6 +74,18 @@ test("the value has the selection of each clip and the chosen clip", () => {
   });
 });
 
+test("a clip of unknown length is sent whole", () => {
+  const { value, length } = clip("a", null);
+  assert.deepEqual([value, length], [{ path: "a", name: "a", seconds: null, words: "", start: 0, end: null }, 0]);
+});
+
+test("recordings are numbered, also after one was removed", () => {
+  const clips = new Clips();
+  clips.add(clip(`${clips.nextNumber()}`));
+  clips.remove(clips.list[0]);
+  assert.equal(clips.nextNumber(), 2);
+});
+
 test("paths include the files from before repairs", () => {
   const clips = new Clips();
   assert.deepEqual(clips.paths, []);

@@ -92,6 +92,24 @@ test("a take ends with its last sample and without an underrun, and play restart
   assert.equal(take.position, 10);
 });
 
+test("a take that is paused and moved before it was heard begins in silence", () => {
+  const take = new PlayoutBuffer(RATE);
+  take.pause();
+  take.write(0, ramp(1000, 500), 0);
+  take.seek(100);
+  assert.ok(heard(take, 10).every((value) => value === 0));
+});
+
+test("a paused take stays at its position", () => {
+  const take = new PlayoutBuffer(RATE);
+  take.write(0, ramp(1000, 500), 0);
+  heard(take, 100);
+  take.pause();
+  assert.deepEqual([whole(heard(take, 50))[49], take.position, take.played], [0, 100, 100]);
+  take.play();
+  assert.equal(whole(heard(take, 50))[49], 1149);
+});
+
 test("pause, play, seek, a change of take and the end fade without clicks", () => {
   const loud = (count) => new Int16Array(count).fill(30000);
   const take = new PlayoutBuffer(RATE);
@@ -134,6 +152,18 @@ for (const pace of [0.5, 0.8]) {
     assert.ok(waited < total / pace, "it does not wait for the whole take");
   });
 }
+
+test("the pace of the engine is measured from the first chunk on, and decides the lead", () => {
+  const take = new PlayoutBuffer(RATE, { expected: 3 });
+  take.write(0, ramp(0, 200), 10);
+  take.write(200, ramp(200, 100), 10);
+  assert.equal(take.pace, Infinity);
+  take.write(300, ramp(300, 100), 10.8);
+  assert.ok(Math.abs(take.pace - 0.25) < 1e-9);
+  assert.ok(Math.abs(take.lead() - 8780) < 1e-6, "2.6 seconds are to come, of which each takes four");
+  take.setSpeed(2);
+  assert.equal(take.lead(), 10_000, "no longer than ten seconds");
+});
 
 test("a fast engine gets the minimum lead", () => {
   assert.ok(Math.abs(new PlayoutBuffer(RATE, { expected: 60, pace: 3 }).lead() - 40) < 1e-9);

@@ -67,7 +67,7 @@ const happens = (type, detail) => listeners[`reprise:${type}`]({ detail });
 
 test("a card is played, and paused when it is pressed again", async () => {
   playback.toggle(a);
-  assert.deepEqual(asked[0].values, { card: "a", take: "take of a" });
+  assert.deepEqual([asked[0].values, asked[0].how], [{ card: "a", take: "take of a" }, { quiet: true }]);
   await answer(sound());
   assert.deepEqual([player, seen], [["wake", "play sound of a"], ["a"]]);
   window.reprisePlayer.playing = a.sound;

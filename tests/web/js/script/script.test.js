@@ -168,6 +168,7 @@ test("a card is split at the cursor, or else between its sentences", () => {
   assert.equal(partingPlace("One. Two.", 5), 5);
   assert.equal(partingPlace("One. Two.", 0), 5);
   assert.equal(partingPlace("One! Two three. Four five six.", 30), 16);
+  assert.equal(partingPlace("One two three. Four five six. Seven.", 0), 15, "near the middle");
   assert.equal(partingPlace("今日は。明日も。", 0), 4);
   assert.equal(partingPlace("no end here", 0), 0);
   assert.equal(characters("👩‍🚀 a"), 5);
@@ -281,13 +282,30 @@ test("the next card does not interrupt a sound that was begun in the pause befor
   assert.deepEqual(heard, ["a"]);
 });
 
+test("a card that is pressed in the pause before the next one is played instead of it", () => {
+  const { listening: along, timers } = listening([card("a"), card("b"), card("c")]);
+  along.begin("a");
+  along.stopped("take-a", "ended");
+  along.playing(card("c"));
+  assert.deepEqual([timers.length, along.awaited, along.heard.id], [0, null, "c"]);
+});
+
+test("nothing follows a card that was removed while it was heard", () => {
+  const { listening: along, script, timers } = listening([card("a"), card("b")]);
+  along.begin("a");
+  script.apply(patch([], { since: "1", version: "2", order: ["b"] }));
+  along.stopped("take-a", "ended");
+  assert.deepEqual([timers.length, along.heard, along.awaited], [0, null, null]);
+});
+
 test("playback does not begin with an answer that comes after a stop, a recording or another sound", () => {
-  const { listening: along } = listening([card("a"), card("b")]);
-  assert.equal(along.plan()(), true);
-  for (const meanwhile of [() => along.rest(), () => along.sounds("take of the list"), () => along.playing(card("b")), () => (along.on = false)]) {
+  assert.equal(listening([]).listening.plan()(), true);
+  const ways = [(along) => along.rest(), (along) => along.sounds("take of the list"), (along) => along.playing(card("b")), (along) => (along.on = false)];
+  for (const meanwhile of ways) {
+    const { listening: along } = listening([card("a"), card("b")]);
     const mayBegin = along.plan();
-    meanwhile();
-    assert.equal(mayBegin(), false);
+    meanwhile(along);
+    assert.equal(mayBegin(), false, `${meanwhile}`);
   }
 });
 
