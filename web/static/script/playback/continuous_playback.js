@@ -43,7 +43,7 @@ export class ContinuousPlayback {
   // Plays the awaited card if it is there; called whenever something may have changed.
   look() {
     const script = this.script();
-    if (!this.on || !this.awaited || this.timer || !script?.head) return;
+    if (!this.awaited || this.timer || !script?.head) return;
     const from = script.order.indexOf(this.awaited);
     const next = from < 0 ? null : nextToHear(script.list, from, script.head.running, this.isDeleted);
     if (!next) this.rest();
