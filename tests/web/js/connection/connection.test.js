@@ -265,7 +265,9 @@ test("a broken or refused stream ends the events that wait for it", async () => 
   const text = await (await made.send(new Request(STREAM))).text();
   assert.deepEqual(messages(text), ["estimation", "unexpected_error", "close_stream"]);
   const refused = transport(refusing);
-  assert.deepEqual(messages(await (await refused.made.send(STREAM)).text()), ["unexpected_error", "close_stream"]);
+  const ended = await refused.made.send(STREAM);
+  assert.equal(ended.headers.get("Content-Type"), "text/event-stream");
+  assert.deepEqual(messages(await ended.text()), ["unexpected_error", "close_stream"]);
   assert.deepEqual([counts.lost, refused.counts.lost], [1, 1]);
 });
 

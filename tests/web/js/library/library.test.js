@@ -136,6 +136,7 @@ test("the progress of an import is shown, and an import that is cancelled import
   await new Promise(setImmediate);
   assert.deepEqual(shown, [["one", 0], ["one", 0.5], null]);
   assert.equal(sent.length, 1);
+  assert.match(sent[0][1].id, /^[0-9a-f]{32}$/); // as the server takes them
   files.answered({ id: sent[0][1].id, kind: "good", text: "Imported.", lines: [], imported: 1 });
   await first;
   const importing = files.importAll(["one", "two", "three"].map((name) => ({ file: { name, size: 1 } })));

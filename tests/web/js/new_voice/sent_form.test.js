@@ -15,7 +15,10 @@ let clips = null; // the recorder's
 let shown = {}; // elements by selector
 const listeners = {}; // by event
 globalThis.document = {
-  addEventListener: (type, listener) => (listeners[type] = listener),
+  addEventListener(type, listener, { capture = false } = {}) {
+    assert.equal(capture, ["click", "input"].includes(type), "Gradio's listeners are called later");
+    listeners[type] = listener;
+  },
   dispatchEvent: ({ type, detail }) => saved.push([type, detail]),
   querySelector: (selector) => shown[selector],
 };
