@@ -81,7 +81,8 @@ export class BufferOutput {
   // Schedules one piece. Returns false if there is nothing to schedule now.
   next() {
     const { buffer, context } = this;
-    const ready = Math.floor((buffer.playable - buffer.position) / buffer.speed);
+    const left = (buffer.playable - buffer.position) / buffer.speed;
+    const ready = buffer.complete ? Math.ceil(left) : Math.floor(left); // a sound may end within the last step
     const late = this.until < context.currentTime + SOON_SECONDS;
     if (late && (this.pieces.length || ready <= 0)) this.runDry();
     if (!buffer.flowing) return false;
@@ -151,7 +152,7 @@ export class BufferOutput {
     const current = this.pieces.find((piece) => piece.until > now);
     if (this.buffer && current) {
       const heard = Math.min(current.from + Math.max(0, now - current.at) * this.buffer.rate * this.buffer.speed, this.buffer.position);
-      this.buffer.played -= this.buffer.position - heard;
+      this.buffer.played -= (this.buffer.position - heard) / this.buffer.speed;
       this.buffer.position = Math.floor(heard);
       Object.assign(this.buffer, { gain: 0, fading: 0, last: 0 });
     }

@@ -121,10 +121,11 @@ export class PlayoutBuffer extends Samples {
     }
   }
 
+  // Called at the end, and when nothing can be played, for lack of samples or of time to schedule them.
   runDry() {
     this.cut();
     this.waiting = true;
-    if (this.complete) this.wanted = false;
+    if (this.ended) this.wanted = false;
     else {
       this.underruns += 1;
       this.dryFrom = this.starved;
