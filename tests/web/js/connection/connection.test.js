@@ -269,6 +269,9 @@ test("a broken or refused stream ends the events that wait for it", async () => 
   assert.equal(ended.headers.get("Content-Type"), "text/event-stream");
   assert.deepEqual(messages(await ended.text()), ["unexpected_error", "close_stream"]);
   assert.deepEqual([counts.lost, refused.counts.lost], [1, 1]);
+  const { made: limited } = transport(async () => new Response("Too many.", { status: 429 }));
+  const answer = await limited.send(STREAM);
+  assert.deepEqual([answer.status, await answer.text()], [429, "Too many."]);
 });
 
 test("events of a stream are passed on whole, in whatever pieces they arrive, and one that breaks off is not", async () => {

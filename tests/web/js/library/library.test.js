@@ -52,7 +52,7 @@ test("tags are separated by commas of any script", () => {
 });
 
 test("byte counts are formatted with units", () => {
-  const cases = { 0: "0 bytes", 1: "1 byte", 999: "999 bytes", 1000: "1 kB", 116400: "116 kB", 12_345_678: "12.3 MB", 3e12: "3 TB" };
+  const cases = { 0: "0 bytes", 1: "1 byte", 999: "999 bytes", 1000: "1 kB", 116400: "116 kB", 12_345_678: "12.3 MB", 12_360_000: "12.4 MB", 3e12: "3 TB" };
   for (const [count, text] of Object.entries(cases)) assert.equal(bytesIn(Number(count), "en"), text);
   assert.equal(bytesIn(12_345_678, "de"), "12,3 MB");
 });

@@ -11,7 +11,9 @@ const seen = [];
 
 class Context {
   audioWorklet = { addModule: async () => {} };
-  resume() {}
+  resume() {
+    this.resumed = true;
+  }
   close() {}
   createMediaStreamSource() {
     return { connect() {} };
@@ -35,6 +37,7 @@ test("sound plays regardless of the ring/silent switch, and the microphone opens
   player.wake();
   assert.equal(session.type, "playback");
   const microphone = await Microphone.open(() => {}, () => {});
+  assert.ok(microphone.context.resumed, "Safari opens it suspended");
   player.wake();
   assert.deepEqual([...seen, session.type], ["play-and-record", "play-and-record"], "playing does not end a recording");
   await microphone.close();

@@ -167,6 +167,9 @@ test("words no longer match when trimming changes the amount of speech", () => {
   read.trim.move("end", 6.1);
   find(read, 5.05);
   assert.ok(!read.moved, "a small change is ignored");
+  read.trim.move("end", 6.5);
+  find(read, 5.35);
+  assert.ok(read.moved, "a word is not");
   read.trim.set(0, 12);
   find(read, 10);
   assert.ok(read.moved);

@@ -180,6 +180,14 @@ test("another output rate keeps pitch and length", () => {
   assert.ok(Math.abs(crossings - 50) <= 1);
 });
 
+test("at another output rate, the last sample does not fade into what was taken back", () => {
+  const take = new PlayoutBuffer(RATE);
+  take.write(0, new Int16Array(100).fill(30000), 0);
+  take.write(50, new Int16Array(10).fill(1000), 0);
+  take.finish();
+  assert.deepEqual(whole(heard(take, 120, 0.5)).slice(110), Array(10).fill(1000));
+});
+
 test("a lost chunk leaves silence and is counted", () => {
   const take = new PlayoutBuffer(RATE);
   take.write(0, ramp(1000, 100), 0);

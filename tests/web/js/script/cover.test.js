@@ -51,7 +51,11 @@ test("a file that is no picture is sent as one that the server refuses, and noth
 
 test("a picture whose answer is lost is asked for again; an answer about another one is dropped", async () => {
   const answers = [];
-  const field = new CoverField(() => new Promise((resolve) => answers.push(resolve)));
+  const ask = (what, _values, { quiet }) => {
+    assert.ok(what === "cover" && quiet, "the user has not asked for it");
+    return new Promise((resolve) => answers.push(resolve));
+  };
+  const field = new CoverField(ask);
   const first = field.show("a");
   answers[0](null);
   await first;

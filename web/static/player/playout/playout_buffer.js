@@ -32,7 +32,7 @@ export class PlayoutBuffer extends Samples {
 
   // now: seconds of a steady clock. If samples before the position are replaced, playback goes back to them.
   write(start, samples, now) {
-    if (this.position > start && start <= this.length) this.seek(start);
+    if (this.position > start) this.seek(start);
     super.write(start, samples);
     this.measure(samples.length, now);
   }
