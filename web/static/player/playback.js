@@ -62,7 +62,7 @@ export class Playback {
   closeDead() {
     if (!this.dead || !this.graph) return;
     this.graph.context.close();
-    Object.assign(this, { opening: null, graph: null, resting: null, sent: 0, dead: false });
+    Object.assign(this, { opening: null, graph: null, sent: 0, dead: false });
   }
 
   call(...message) {

@@ -275,7 +275,7 @@ test("a broken or refused stream ends the events that wait for it", async () => 
 });
 
 test("events of a stream are passed on whole, in whatever pieces they arrive, and one that breaks off is not", async () => {
-  const sent = 'data: {"msg":"estimation"}\n\ndata: {"msg":"process_generating"}\n\ndata: {"msg":"proc';
+  const sent = 'data: {"msg":"estimation","text":"é 😀"}\n\ndata: {"msg":"process_generating"}\n\ndata: {"msg":"proc';
   const bytes = new TextEncoder().encode(sent);
   for (const size of [1, 2, 25, 27, 28, 29, bytes.length]) {
     let at = 0;
@@ -288,6 +288,7 @@ test("events of a stream are passed on whole, in whatever pieces they arrive, an
     const { made } = transport(async () => new Response(broken));
     const text = await (await made.send(STREAM)).text();
     assert.deepEqual(messages(text), ["estimation", "process_generating", "unexpected_error", "close_stream"], `${size} bytes at once`);
+    assert.ok(text.startsWith('data: {"msg":"estimation","text":"é 😀"}'));
   }
 });
 
@@ -394,7 +395,9 @@ test("requests that are not answered when the server is gone end some time later
   const file = made.send("http://here/file.wav");
   const page = new AbortController();
   const left = made.send("http://here/file.wav", { signal: page.signal });
+  assert.equal(timers.length, 1, "of the event of the queue");
   made.watched(true);
+  assert.equal(timers.length, 1 + 6);
   const late = made.send(CALL, body(1));
   calls[1].answer();
   assert.deepEqual(await (await answered).json(), { data: [1] });
@@ -402,6 +405,7 @@ test("requests that are not answered when the server is gone end some time later
   await assert.rejects(left, { name: "AbortError" });
   made.watched(false);
   const sentAfterwards = made.send(CALL, body(1));
+  assert.equal(timers.length, 1 + 6 + 1);
   timers.forEach((done) => done());
   for (const event of [run, join, late]) assert.equal((await event).status, 503);
   assert.deepEqual(messages(await (await stream).text()), ["unexpected_error", "close_stream"]);

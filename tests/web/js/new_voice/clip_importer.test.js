@@ -139,6 +139,8 @@ test("a recording is kept when the server refuses it, a file is not", async () =
   uploads.shift().reject(new Error("The disk is full."));
   await soon();
   assert.deepEqual([clips.unsent, names()], [[recording], []]);
+  const kept = "The disk is full. The recording is kept in this page.";
+  assert.deepEqual(said.filter(([state]) => state === "refused"), [["refused", "The disk is full."], ["refused", kept], ["refused", "The disk is full."]]);
   assert.deepEqual(await importer.all(), [recording]);
 });
 
@@ -211,6 +213,7 @@ test("a repaired clip keeps its transcript and the clip that it was made of", as
   await arrive();
   const [{ before, words, recorded, seconds }] = clips.list;
   assert.deepEqual([before, words, recorded, seconds, forgotten], [raw, "Once.", true, 3, []]);
+  assert.deepEqual(await clips.list[0].file.arrayBuffer(), wav(3));
   assert.deepEqual(last(), ["ready", "raw is repaired. Listen to check that you like it."]);
 });
 

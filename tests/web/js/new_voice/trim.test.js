@@ -132,6 +132,7 @@ test("the server can move ends, choose a clip, and remove clips", () => {
   assert.deepEqual([a.trim.start, a.trim.end, clips.chosen], [1, 3.5, a]);
   assert.deepEqual(clips.accept({ chosen: 0, clips: [value.clips[1]] }), [a]);
   assert.deepEqual(clips.list, [b]);
+  assert.deepEqual([clips.accept({ chosen: 1, clips: [value.clips[1]] }), clips.chosen], [[], b], "another clip than the chosen one stays");
   assert.deepEqual(clips.accept(null), [b]);
   assert.deepEqual([clips.list, clips.chosen], [[], null]);
 });

@@ -41,6 +41,8 @@ test("an arriving take is passed on in chunks", async () => {
   await report({ position: 100, ended: true, wanted: false });
   assert.deepEqual(calls.map(([method]) => method), ["load", "write", "finish"]);
   assert.equal(calls[0][2].expected, 5);
+  const [written, ended] = [calls[1][3], playback.at.now];
+  assert.ok(written > 0 && ended >= written && ended <= performance.now() / 1000);
   assert.deepEqual(events, [["playing", "live"], ["stopped", "live", "ended"]]);
 });
 
@@ -198,7 +200,10 @@ test("seeking is limited to the samples that have arrived", async () => {
   playback.load(live);
   playback.seek(1);
   playback.feed(live, 0, ramp(0, 2000));
+  let moved = 0;
+  playback.tell = (event) => (moved += Number(event === "moved"));
   [-5, 1.5, Infinity].forEach((time) => playback.seek(time));
+  assert.equal(moved, 3);
   await playback.wake();
   await new Promise(setImmediate);
   assert.deepEqual(calls.filter(([method]) => method === "seek"), [["seek", 0], ["seek", 1500], ["seek", 2000]]);

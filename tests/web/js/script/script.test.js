@@ -282,6 +282,19 @@ test("the next card does not interrupt a sound that was begun in the pause befor
   assert.deepEqual(heard, ["a"]);
 });
 
+test("a card that is not spoken when the one before has ended is awaited", () => {
+  const coming = { state: "speaking", take: null, sound: null };
+  const { listening: along, script, heard, fetched, pass } = listening([card("a"), card("b", coming)], true);
+  along.begin("a");
+  along.stopped("take-a", "ended");
+  assert.deepEqual([along.awaited, fetched], ["b", []]);
+  pass();
+  assert.deepEqual([along.awaited, heard], ["b", ["a"]]);
+  script.apply({ ...patch([card("b")], { since: "1", version: "2", running: true }), order: null });
+  along.look();
+  assert.deepEqual(heard, ["a", "b"]);
+});
+
 test("a card that is pressed in the pause before the next one is played instead of it", () => {
   const { listening: along, timers } = listening([card("a"), card("b"), card("c")]);
   along.begin("a");
