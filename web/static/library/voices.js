@@ -66,8 +66,6 @@ function inUnit(count, unit, language, digits, unitDisplay = "short") {
   return new Intl.NumberFormat(language, options).format(count);
 }
 
-const numbersOf = (id, count) => Array.from({ length: count }, (_, i) => parseInt(id.slice(3 * i, 3 * i + 3) || "0", 16) % 256);
-
 const GOLDEN_ANGLE = 137.508; // degrees; its multiples are spread evenly
 const MAX_COLOURS = 24; // more cannot be told apart
 
@@ -81,7 +79,7 @@ export function hues(voices, known = new Map()) {
   for (const { id } of oldest) {
     const apart = given.size < MAX_COLOURS ? 180 / (given.size + 1) : 0; // there is always room for that
     const near = (hue) => apart > 0 && [...given.values()].some((other) => Math.abs(((hue - other + 540) % 360) - 180) < apart);
-    let hue = (numbersOf(id, 10)[9] / 256) * 360;
+    let hue = ((parseInt(id.slice(27, 30) || "0", 16) % 256) / 256) * 360;
     while (near(hue)) hue = (hue + GOLDEN_ANGLE) % 360;
     given.set(id, hue);
   }

@@ -96,7 +96,7 @@ export class WordClock {
     const skipped = sounding[moment(since)];
     const all = arrived - skipped + missing * (peaks.length ? arrived / peaks.length : 1);
     const heard = sounding[moment(time)] - skipped;
-    if (!all || !heard) return -1;
+    if (!heard) return -1;
     const spoken = before + (heard / all) * (this.length - before);
     return this.pieces.findLastIndex(({ start }) => start !== undefined && start < spoken);
   }

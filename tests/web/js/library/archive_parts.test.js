@@ -158,6 +158,16 @@ test("a part without voices makes an import no failure", async () => {
   assert.deepEqual(said.at(-1), ["Imported 2. Imported 3.", "good", [], []]);
 });
 
+test("an import without a voice says so once", async () => {
+  const { sent, said, files, all } = imports(1);
+  for (let batch = 0; batch < 3; batch++) {
+    await turns();
+    files.answered(answer(sent.at(-1).id, { kind: "bad", text: "No voice was imported.", imported: 0 }));
+  }
+  await all;
+  assert.deepEqual(said.at(-1), ["No voice was imported.", "bad", [], []]);
+});
+
 test("a batch that fails as a whole is told", async () => {
   const { sent, said, files, all } = imports(1);
   for (const failed of [true, false, false]) {

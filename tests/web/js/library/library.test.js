@@ -63,12 +63,14 @@ test("portrait colours are well apart and stay the same when voices are added", 
   for (const count of [1, 2, 6, 12, 40]) {
     const given = hues(voices.slice(0, count).reverse());
     const before = hues(voices.slice(0, count - 1));
+    assert.deepEqual([given.size, before.size], [count, count - 1]);
     for (const [voice, hue] of before) assert.equal(given.get(voice), hue);
     const fewer = hues(voices.slice(1, count), given);
     for (const { id } of voices.slice(0, count)) assert.equal(fewer.get(id), given.get(id), "also when a voice is removed");
     const angles = [...given.values()].sort((a, b) => a - b);
     assert.ok(angles.every((hue) => hue >= 0 && hue < 360));
     const gaps = angles.map((hue, i) => (i ? hue - angles[i - 1] : hue + 360 - angles.at(-1)));
+    assert.notEqual(hues([{ ...voices[0], id: "f".repeat(32) }]).get("f".repeat(32)), given.get(voices[0].id), "by their ids");
     if (count <= 12) assert.ok(Math.min(...gaps) >= 180 / count - 1e-9, `${count}`);
   }
 });

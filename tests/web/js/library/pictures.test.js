@@ -9,11 +9,11 @@ import { learnColours, showPortrait } from "../../../../web/static/library/portr
 const [ADA, BEN] = ["a".repeat(32), "b".repeat(32)];
 
 function portrait(id) {
-  const style = { setProperty: () => {} };
-  const node = { classList: { add: () => {} }, toggleAttribute: () => {}, style };
+  const [style, marks] = [{ setProperty: () => {} }, {}];
+  const node = { classList: { add: () => {} }, toggleAttribute: (name, on) => (marks[name] = on), style };
   const show = () => showPortrait(node, { id, name: "Name" });
   show();
-  return { show, picture: () => style.backgroundImage };
+  return { show, node, marks, picture: () => style.backgroundImage };
 }
 
 globalThis.document = new EventTarget();
@@ -84,4 +84,15 @@ test("pictures whose request was lost with the connection are requested again wh
   assert.deepEqual(asked, [[ADA], [ADA]]);
   await answer({ [ADA]: "data:ada" });
   assert.equal(ada.picture(), 'url("data:ada")');
+});
+
+test("a portrait has initials until its picture is there, and a voice that is unknown is grey", async () => {
+  learn("4");
+  const ada = portrait(ADA);
+  const state = ({ node, marks }) => [node.textContent, marks["data-picture"], marks["data-grey"]];
+  assert.deepEqual(state(ada), ["N", false, false]);
+  await wait(150);
+  await answer({ [ADA]: "data:ada" });
+  assert.deepEqual(state(ada), ["", true, false]);
+  assert.deepEqual(state(portrait("c".repeat(32))), ["N", false, true]);
 });
