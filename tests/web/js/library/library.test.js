@@ -106,14 +106,14 @@ test("a field that the user has not changed follows a change made elsewhere", ()
 test("of pictures chosen in quick succession the last one counts, in whatever order they are uploaded", async () => {
   const sent = [];
   const uploads = new Map();
-  const upload = (file) => new Promise((resolve) => uploads.set(file, () => resolve({ path: file.name })));
-  const trigger = (_event, { id, path = "none" }) => sent.push(`${id} ${path}`);
+  const upload = (file) => new Promise((resolve) => uploads.set(file, () => resolve({ path: `/${file.name}` })));
+  const trigger = (_event, { id, path = "none", name = "" }) => sent.push(`${id} ${path} ${name}`.trim());
   const files = new ImportedFiles({ props: { max_mb: 1 }, trigger, upload }, () => {});
   const [large, small, late, other] = ["large", "small", "late", "other"].map((name) => ({ name, size: 1 }));
   const [first, second, third] = [["anna", large], ["anna", small], ["ben", other]].map((choice) => files.sendPicture(...choice));
   for (const file of [small, large, other]) uploads.get(file)();
   await Promise.all([first, second, third]);
-  assert.deepEqual(sent, ["anna small", "ben other"]);
+  assert.deepEqual(sent, ["anna /small small", "ben /other other"]);
   const fourth = files.sendPicture("anna", late);
   files.sendPicture("anna", null);
   uploads.get(late)();
