@@ -137,4 +137,7 @@ test("a failure is shown only if the user has asked, until the user asks again",
   assert.equal(clip.undictated, "No model.");
   examiner.transcribe(clip);
   assert.equal(clip.undictated, "");
+  await answer("write_words", { problem: "No model." });
+  clip.write("Mine.");
+  assert.equal(clip.undictated, "", "or writes it");
 });

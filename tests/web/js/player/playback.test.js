@@ -104,6 +104,13 @@ test("a sound that was interrupted can be paused, and played by hand", async () 
   context.state = "running";
   context.onstatechange?.();
   assert.deepEqual([playback.wanted, calls.at(-1)[0]], [false, "pause"]);
+  playback.play();
+  await report({ position: 70 });
+  context.state = "interrupted";
+  context.onstatechange?.();
+  playback.load(whole("b"));
+  await new Promise(setImmediate);
+  assert.deepEqual([playback.wanted, context.state], [true, "running"], "also another sound");
 });
 
 test("the suspension of an idle context is no interruption", async () => {
