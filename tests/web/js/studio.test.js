@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { english, heard } from "./helpers.js";
+import { english, heard, largestStep } from "./helpers.js";
 import { PlayoutBuffer } from "../../../web/static/player/playout/playout_buffer.js";
 import { expectedOf } from "../../../web/static/player/details.js";
 import { Sound } from "../../../web/static/player/sound_cache.js";
@@ -144,6 +144,21 @@ test("a change of speed continues at the same position", () => {
   buffer.setSpeed(1);
   heard(buffer, 100);
   assert.equal(buffer.position, 2500);
+});
+
+test("a change of speed does not click", () => {
+  const rate = 8000;
+  const tone = Int16Array.from({ length: 4 * rate }, (_, i) => 12000 * Math.sin((2 * Math.PI * 260 * i) / rate));
+  for (const [before, after] of [[1, 1.5], [1.5, 1], [1.5, 1.25], [0.75, 1], [2, 1.95]]) {
+    for (let moment = 2000; moment < 2200; moment += 21) {
+      const buffer = new PlayoutBuffer(rate, { speed: before });
+      buffer.write(0, tone, 0);
+      const out = [...heard(buffer, moment)];
+      buffer.setSpeed(after);
+      out.push(...heard(buffer, 1000));
+      assert.ok(largestStep(out.slice(1000)) < 0.1, `from ${before} to ${after}`);
+    }
+  }
 });
 
 test("a WAV has its origin tags after its samples", async () => {

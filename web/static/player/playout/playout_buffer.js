@@ -15,7 +15,6 @@ export class PlayoutBuffer extends Samples {
     super(rate);
     this.expected = expected * rate;
     this.pace = pace;
-    this.setSpeed(speed);
     this.position = 0; // of the next sample; fractional where the output has another rate
     this.complete = false; // no more samples will arrive
     this.wanted = true; // false: paused, or played to the end
@@ -28,6 +27,7 @@ export class PlayoutBuffer extends Samples {
     this.residue = 0; // the value that sounded at the cut, fading away
     this.fading = 0;
     this.last = 0;
+    this.setSpeed(speed);
   }
 
   // now: seconds of a steady clock. If samples before the position are replaced, playback goes back to them.
@@ -70,6 +70,7 @@ export class PlayoutBuffer extends Samples {
   }
 
   setSpeed(speed) {
+    this.cut();
     this.speed = speed;
     this.stretch = speed === 1 ? null : new TimeStretch(this);
   }
