@@ -158,8 +158,8 @@ test("a cancelled countdown reports nothing more", async () => {
 });
 
 test("the microphone is opened without processing", () => {
-  const { echoCancellation, noiseSuppression, autoGainControl } = EXACT;
-  assert.deepEqual([echoCancellation, noiseSuppression, autoGainControl], [false, false, false]);
+  const { echoCancellation, noiseSuppression, autoGainControl, channelCount } = EXACT;
+  assert.deepEqual([echoCancellation, noiseSuppression, autoGainControl, channelCount], [false, false, false, 1]);
 });
 
 test("a missing microphone is explained with a remedy", () => {

@@ -22,7 +22,7 @@ const bytesOf = (format, ...numbers) => {
 };
 
 // An archive as ZipFile writes it, uncompressed. large: with the fields for archives beyond 4 GB.
-function archive(files, { large = false, name = "all.zip", comment = "" } = {}) {
+function archive(files, { large = false, name = "all.zip", comment = "", reversed = false } = {}) {
   let place = 0;
   const [contents, records] = [[], []];
   for (const [name, content] of Object.entries(files)) {
@@ -30,7 +30,8 @@ function archive(files, { large = false, name = "all.zip", comment = "" } = {}) 
     contents.push(bytesOf("4222224442", 0x04034b50, 20, 0, 0, 0, 0, 0, ...sizes, name.length), bytesOf("2", 0), Buffer.from(name), Buffer.from(content));
     const extra = large ? bytesOf("22888", 1, 24, ...sizes, place) : Buffer.alloc(0);
     const [size, packed, at] = large ? Array(3).fill(0xffffffff) : [...sizes, place];
-    records.push(bytesOf("42222224442222244", 0x02014b50, 20, 20, 0, 0, 0, 0, 0, packed, size, name.length, extra.length, 0, 0, 0, 0, at), Buffer.from(name), extra);
+    const record = bytesOf("42222224442222244", 0x02014b50, 20, 20, 0, 0, 0, 0, 0, packed, size, name.length, extra.length, 0, 0, 0, 0, at);
+    records[reversed ? "unshift" : "push"](Buffer.concat([record, Buffer.from(name), extra]));
     place += 30 + name.length + content.length;
   }
   const size = records.reduce((sum, { length }) => sum + length, 0);
@@ -97,11 +98,20 @@ test("bytes are those of the unpacked files if these are more", async () => {
   assert.deepEqual((await Promise.all(parts.map(unpacked))).map((part) => Object.keys(part).join("")), ["ab", "c"]);
 });
 
+test("a directory may name the files in another order than that of their bytes", async () => {
+  const parts = await partsOf(archive(FILES, { reversed: true }), { bytes: 1 << 20, files: 3 });
+  const found = await Promise.all(parts.map(unpacked));
+  assert.deepEqual(found.map((part) => Object.keys(part).length), [3, 3, 1]);
+  assert.deepEqual(Object.assign({}, ...found), FILES);
+});
+
 test("a small archive, and a file that is none, stay whole", async () => {
   const whole = archive(FILES);
   assert.deepEqual(await partsOf(whole, { bytes: 1 << 20, files: 7 }), [whole]);
   const data = Buffer.from(await whole.arrayBuffer());
-  const damaged = [data.subarray(0, -1), Buffer.concat([data.subarray(0, -6), Buffer.alloc(6, 0xff)]), Buffer.alloc(500), Buffer.alloc(0)];
+  const odd = Buffer.from(data);
+  odd.writeUInt32LE(0x02014b51, odd.readUInt32LE(odd.length - 6)); // no record of a file
+  const damaged = [odd, data.subarray(0, -1), Buffer.concat([data.subarray(0, -6), Buffer.alloc(6, 0xff)]), Buffer.alloc(500), Buffer.alloc(0)];
   for (const content of damaged) {
     const file = new File([content], "odd.zip");
     assert.deepEqual(await partsOf(file, { bytes: 10, files: 1 }), [file]);

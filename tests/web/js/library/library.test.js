@@ -75,6 +75,13 @@ test("portrait colours are well apart and stay the same when voices are added", 
   }
 });
 
+test("portrait colours do not depend on the order of voices that were made at once", () => {
+  const voices = ["a", "b"].map((id) => ({ id: id.repeat(32), made: "2026-11-10" }));
+  assert.deepEqual([...hues(voices)].sort(), [...hues(voices.toReversed())].sort());
+  const same = ["1", "2"].map((id) => ({ id: id + "0".repeat(31), made: "2026-11-10" })); // which begin at the same angle
+  assert.deepEqual([...hues(same)].sort(), [...hues(same.toReversed())].sort());
+});
+
 test("the replacement of a deleted voice is replaced when it is deleted as well", () => {
   const first = withReplacement(new Map(), "zoe", "anna");
   const then = withReplacement(first, "anna", "ben");

@@ -8,13 +8,17 @@ import { ClipPlayer } from "../../../../web/static/new_voice/clips/clip_playback
 
 const session = { type: "auto" };
 const seen = [];
+let closedIn; // the session's type when a context had been closed
 
 class Context {
   audioWorklet = { addModule: async () => {} };
   resume() {
     this.resumed = true;
   }
-  close() {}
+  async close() {
+    await null;
+    closedIn = session.type;
+  }
   createMediaStreamSource() {
     return { connect() {} };
   }
@@ -41,7 +45,7 @@ test("sound plays regardless of the ring/silent switch, and the microphone opens
   player.wake();
   assert.deepEqual([...seen, session.type], ["play-and-record", "play-and-record"], "playing does not end a recording");
   await microphone.close();
-  assert.equal(session.type, "playback");
+  assert.deepEqual([closedIn, session.type], ["play-and-record", "playback"]);
 });
 
 test("a refused microphone leaves the session for playback", async () => {

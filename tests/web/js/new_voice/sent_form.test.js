@@ -46,6 +46,7 @@ test.beforeEach(() => {
 });
 
 test("the texts and clips of a saved voice are cleared", async () => {
+  assert.ok(use(onSave));
   assert.deepEqual(await sendForm(...FORM), FORM);
   assert.deepEqual(clearSent("", "Anna", "", "A low voice"), [false, "", "", ""]);
   assert.deepEqual(saved, [["reprise:saved", { paths: ["/a", "/b"], changed: "v" }]]);

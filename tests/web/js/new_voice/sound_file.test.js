@@ -32,6 +32,21 @@ test("a part of a file with several channels is their mean", async () => {
   assert.deepEqual([seconds, Math.max(...peaks), playable], [3, 0.5, true]);
 });
 
+test("the server is asked once about a file that the browser cannot read, and told apart from one that it can", async () => {
+  globalThis.OfflineAudioContext = class {
+    decodeAudioData = async () => Promise.reject(new Error("unknown format"));
+  };
+  const file = new File([""], "odd.amr");
+  let asked = 0;
+  for (const length of [null, 3]) {
+    asked = 0;
+    const found = await inspected(file, length, async () => ({ seconds: 3, peaks: [(asked += 1)] }));
+    assert.deepEqual([found, asked], [{ seconds: 3, peaks: [1], playable: false }, 1], `${length}`);
+  }
+  assert.deepEqual(await inspected(file, null, async () => ({ seconds: null, peaks: null })), { seconds: null, peaks: null, playable: false });
+  for (const length of [null, 3]) await assert.rejects(inspected(file, length, async () => ({ problem: "No sound." })), { message: "No sound." });
+});
+
 test("a saved voice's clip is null if the server has none, is gone, or goes while it sends it", async () => {
   const broken = new ReadableStream({ pull: (controller) => controller.error(new TypeError("network error")) });
   const answers = [async () => new Response("RIFF"), async () => new Response("", { status: 404 }), async () => Promise.reject(new TypeError("")), async () => new Response(broken)];

@@ -10,6 +10,7 @@ const RATE = 1000;
 
 let nodes; // scheduled pieces: { at, samples, stopped }
 let ramps; // of the gain: [value, time]
+let lanes; // where gains are connected to
 let context;
 let output;
 let at; // the last report
@@ -29,15 +30,17 @@ globalThis.AudioBufferSourceNode = class {
 };
 globalThis.GainNode = class {
   gain = { cancelScheduledValues: () => (ramps = []), setValueAtTime() {}, linearRampToValueAtTime: (...to) => ramps.push(to) };
-  connect() {}
+  connect(next) {
+    lanes.push(next);
+  }
 };
 
 beforeEach(() => {
-  [nodes, ramps, at] = [[], [], null];
+  [nodes, ramps, lanes, at] = [[], [], [], null];
   const createBuffer = (_channels, count, rate) => ({ duration: count / rate, copyToChannel(samples) { this.samples = [...samples]; } });
   context = { state: "running", currentTime: 1, createBuffer };
   mock.timers.enable({ apis: ["setInterval"] });
-  output = new BufferOutput(context, {}, (report) => (at = report));
+  output = new BufferOutput(context, "speaker", (report) => (at = report));
   mock.timers.reset();
 });
 
@@ -62,6 +65,7 @@ const near = (one, other) => assert.ok(Math.abs(one - other) < 1e-6, `${one} is 
 test("pieces follow each other without a gap, a second ahead, and the position follows the clock", () => {
   load(3000);
   near(nodes[0].at, 1.02);
+  assert.deepEqual(lanes, ["speaker"]);
   const ahead = heard().length;
   assert.ok(ahead >= 1200 && ahead < 1500);
   near(at.position, 0);

@@ -243,6 +243,31 @@ test("play after the end restarts; toggle pauses and resumes", async () => {
   assert.deepEqual([playback.sound, playback.seconds, playback.stalls.times, playback.place], [null, 0, 0, 0]);
 });
 
+test("a sound that is unloaded is silent, and has stopped", async () => {
+  const { playback, calls, events, report } = setUp();
+  playback.load(whole("a"));
+  await report({ position: 100 });
+  playback.clear();
+  await new Promise(setImmediate);
+  assert.deepEqual([calls.at(-1), events], [["pause"], [["playing", "a"], ["stopped", "a", "replaced"]]]);
+  const { length } = calls;
+  playback.clear();
+  await new Promise(setImmediate);
+  assert.equal(calls.length, length);
+});
+
+test("the speed is that of all sounds", async () => {
+  const { playback, calls } = setUp();
+  playback.setSpeed(1.5);
+  playback.load(whole("a"));
+  playback.setSpeed(2);
+  playback.load(whole("b"));
+  await playback.wake();
+  await new Promise(setImmediate);
+  assert.deepEqual(calls.filter(([method]) => method === "load").map(([, , { speed }]) => speed), [1.5, 2]);
+  assert.deepEqual(calls.filter(([method]) => method === "setSpeed"), [["setSpeed", 2]]);
+});
+
 test("an output that could not be opened is opened again for the next sound", async () => {
   const calls = [];
   const events = [];

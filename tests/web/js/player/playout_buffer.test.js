@@ -110,6 +110,17 @@ test("a paused take stays at its position", () => {
   assert.equal(whole(heard(take, 50))[49], 1149);
 });
 
+test("a seek between loud samples does not click", () => {
+  const take = new PlayoutBuffer(RATE);
+  take.write(0, new Int16Array(200).fill(30000), 0);
+  take.write(200, new Int16Array(200).fill(-30000), 0);
+  const before = heard(take, 100);
+  take.seek(300);
+  const out = [...before, ...heard(take, 50)];
+  assert.ok(largestStep(out) < 0.4, "not at once by 1.8");
+  assert.equal(whole(out).at(-1), -30000);
+});
+
 test("pause, play, seek, a change of take and the end fade without clicks", () => {
   const loud = (count) => new Int16Array(count).fill(30000);
   const take = new PlayoutBuffer(RATE);

@@ -25,8 +25,8 @@ class Element {
   setSelectionRange(start, end) {
     Object.assign(this, { selectionStart: start, selectionEnd: end });
   }
-  setRangeText(text) {
-    this.value = text;
+  setRangeText(text, start, end) {
+    this.value = this.value.slice(0, start) + text + this.value.slice(end);
   }
   select() {}
   dispatchEvent({ type }) {
