@@ -16,7 +16,7 @@ class Context {
     this.resumed = true;
   }
   async close() {
-    await null;
+    await Promise.resolve();
     closedIn = session.type;
   }
   createMediaStreamSource() {
