@@ -38,6 +38,7 @@ test("takes requested together form a group until one is kept", () => {
   known("two", "three");
   assert.deepEqual(list.group.map(({ id }) => id), ["one", "two", "three"]);
   list.ungroup("two");
+  assert.deepEqual(list.group.map(({ id }) => id), ["one", "three"]);
   list.answer({ takes: [], gone: ["one", "three"] });
   assert.deepEqual([list.group, list.ids], [[], ["two", "old"]]);
 });
@@ -184,6 +185,7 @@ test("the recogniser's dialog describes the installation and checks the permissi
   assert.match(guest.now, /pip install -r requirements-extra.txt/);
   assert.equal(guest.act, null);
   assert.deepEqual(saysOf({ ...state, step: "package", part: "ctranslate2" }, "tiny"), { now: "Installing ctranslate2…", act: null });
+  assert.equal(saysOf({ ...state, step: "package" }, "tiny").now, "Installing faster-whisper…");
   assert.equal(saysOf({ ...state, step: "model" }, "tiny").act, null);
   const ready = { ...state, ready: true, here: true };
   assert.equal(saysOf(ready, "tiny").now, "The model “small” is ready to transcribe.");

@@ -139,8 +139,19 @@ test("what is scheduled but not heard is recalled by a pause or a seek, and by s
 test("what is recalled at another speed was not played", () => {
   load(4000, { speed: 2 });
   pass(0.1);
+  const before = nodes.length;
   output.call("seek", 1000);
-  assert.ok(at.played > 0);
+  const scheduled = nodes.slice(before).reduce((sum, { samples }) => sum + samples.length, 0);
+  assert.ok(Math.abs(at.played - scheduled - 80) <= 1);
+});
+
+test("what follows a take that ran dry begins in silence", () => {
+  load(100, {}, false);
+  pass(0.3);
+  const before = nodes.length;
+  output.call("seek", 50);
+  output.call("finish");
+  assert.equal(Math.round(nodes[before].samples[0] * 32768), 210, "a fifth of it");
 });
 
 test("an output leaves no timer when its audio context is closed", () => {

@@ -12,4 +12,6 @@ test("files of spreadsheets are read in each encoding that these save", () => {
   for (const bytes of [Buffer.from(LINE), Buffer.from(`\ufeff${LINE}`), utf16, bigEndian, Buffer.from(LINE, "latin1")]) {
     assert.equal(decoded(new Uint8Array(bytes)), LINE);
   }
+  assert.equal(decoded(Uint8Array.of(0xff, 0x41)), "ÿA");
+  assert.equal(decoded(Uint8Array.of(0xfe, 0x41)), "þA");
 });

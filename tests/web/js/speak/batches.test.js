@@ -44,7 +44,7 @@ test("a single take requests nothing and has no group", async () => {
 test("further takes wait for a voice", async () => {
   batches.begun("a", 1);
   await arrived();
-  assert.deepEqual([sent, typeof stop], [[], "function"]);
+  assert.deepEqual([sent, typeof stop, batches.group], [[], "function", "a"]);
   pick();
   await arrived();
   assert.deepEqual(sent, [["speak_more", "a-2"]]);

@@ -107,7 +107,7 @@ export class BufferOutput {
   runDry() {
     this.buffer.runDry();
     this.buffer.fading = 0; // it has been silent for a while
-    Object.assign(this, { pieces: [], faded: false });
+    this.pieces = [];
   }
 
   schedule(samples, from) {
