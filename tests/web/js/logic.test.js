@@ -26,6 +26,7 @@ test("arrays are written as lists of the language", () => {
 test("an encoded WAV decodes to the same samples", () => {
   const samples = Int16Array.of(0, 1, -1, 32767, -32768);
   assert.deepEqual(decodeWav(encodeWav(samples, 22050)), { rate: 22050, samples });
+  assert.deepEqual(decodeWav(encodeWav(Int16Array.of(), 22050)), { rate: 22050, samples: Int16Array.of() });
 });
 
 test("a WAV with other chunks is read; anything but 16-bit mono WAV is rejected", () => {

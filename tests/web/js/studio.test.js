@@ -54,6 +54,7 @@ test("a selection is a word without punctuation around it, or a few words", () =
   assert.equal(of("SQL;"), "SQL");
   assert.equal(of("; \n"), "", "only punctuation");
   assert.equal(of("SQL;\nand"), "", "not across lines");
+  assert.equal(of("We met (Dr. Nguyễn), who"), "We met (Dr. Nguyễn), who");
   assert.equal(of("We met (Dr. Nguyễn), who spoke"), "", "not a sentence");
 });
 

@@ -22,8 +22,7 @@ export class Samples {
 
   fillGap(start) {
     this.lost += start - this.length;
-    this.reserve(start);
-    this.samples.fill(0, this.length, start);
+    this.samples.fill(0, this.length, start); // what is reserved later is 0
     this.length = start;
   }
 

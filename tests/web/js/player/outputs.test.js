@@ -66,6 +66,7 @@ test("pieces follow each other without a gap, a second ahead, and the position f
   load(3000);
   near(nodes[0].at, 1.02);
   assert.deepEqual(lanes, ["speaker"]);
+  near(ramps.at(-1)[1], nodes.at(-1).at + nodes.at(-1).samples.length / RATE); // in case the page is held up
   const ahead = heard().length;
   assert.ok(ahead >= 1200 && ahead < 1500);
   near(at.position, 0);
@@ -75,6 +76,7 @@ test("pieces follow each other without a gap, a second ahead, and the position f
   pass(3);
   for (const [i, { at: time }] of nodes.entries()) if (i) near(time, nodes[i - 1].at + nodes[i - 1].samples.length / RATE);
   assert.deepEqual(heard().slice(5, 3000), [...ramp(1005, 2995)]);
+  assert.deepEqual(ramps, []);
   assert.deepEqual(heard().slice(3000), [3199, 2399, 1600, 800, 0], "the last sample fades out");
   assert.deepEqual([at.position, at.ended, at.wanted, at.underruns], [3000, true, false, 0]);
 });
@@ -103,6 +105,16 @@ test("a complete sound goes on after the page was held up for longer than what i
   assert.ok(at.starved > 0);
 });
 
+test("nothing is scheduled while the system has the output", () => {
+  context.state = "suspended";
+  load(1000);
+  pass(0.3);
+  assert.deepEqual([nodes, at], [[], null]);
+  context.state = "running";
+  pass(0.1);
+  assert.ok(nodes.length > 0 && at.wanted);
+});
+
 test("an arriving take that runs dry waits for more, and fades out in case it does", () => {
   load(100, {}, false);
   const end = nodes[0].at + 0.1;
@@ -128,7 +140,9 @@ test("what is scheduled but not heard is recalled by a pause or a seek, and by s
   output.call("seek", 2000);
   output.call("play");
   assert.equal(Math.round(nodes.at(before).samples[10] * 32768), 3010);
+  const again = nodes.length;
   load(1000, {}, false);
+  near(at.startedAt, nodes[again].at);
   const first = nodes.at(-1);
   output.call("write", 200, ramp(9000, 100), 0.1);
   assert.ok(first.stopped);

@@ -176,6 +176,7 @@ test("texts in other languages are told from English ones", () => {
     "La pioggia è finita, e gli uccelli sono tornati a cantare.",
     "A chuva parou e os primeiros pássaros voltaram a cantar.",
     "De regen is opgehouden en het is nog niet laat.",
+    "der und",
   ];
   assert.deepEqual(foreign.map(isForeign), foreign.map(() => true));
   const own = [
@@ -184,6 +185,7 @@ test("texts in other languages are told from English ones", () => {
     "The die is cast, on a day in May, as Juan de la Cruz said in a café.",
     "She read “la vie est belle” to us, and we laughed at it.",
     "Two naïve fiancés.",
+    "der Tisch",
     "Sixty miles per hour, ten words per minute.",
     "Anna wore a red hat. Ben met Ann's son.",
     "Two plus two equals four. Four plus four equals eight.",

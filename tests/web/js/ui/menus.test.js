@@ -51,6 +51,8 @@ test("a click elsewhere closes a menu, but not text that is selected beyond its 
   listeners.click({ target: {} }); // of a key
   assert.equal(menu.open, false);
   menu.open = true;
+  listeners.click({ target: field }); // of a key, in the menu
+  assert.equal(menu.open, true);
   listeners.pointerdown?.({ target: {} });
   listeners.click({ target: {} });
   assert.equal(menu.open, false);
