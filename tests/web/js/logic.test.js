@@ -25,7 +25,10 @@ test("arrays are written as lists of the language", () => {
 
 test("an encoded WAV decodes to the same samples", () => {
   const samples = Int16Array.of(0, 1, -1, 32767, -32768);
-  assert.deepEqual(decodeWav(encodeWav(samples, 22050)), { rate: 22050, samples });
+  const file = new DataView(encodeWav(samples, 22050));
+  const header = [16, 24, 28].map((at) => file.getUint32(at, true)).concat([20, 22, 32, 34].map((at) => file.getUint16(at, true)));
+  assert.deepEqual(header, [16, 22050, 44100, 1, 1, 2, 16]);
+  assert.deepEqual(decodeWav(file.buffer), { rate: 22050, samples });
   assert.deepEqual(decodeWav(encodeWav(Int16Array.of(), 22050)), { rate: 22050, samples: Int16Array.of() });
 });
 
@@ -78,6 +81,7 @@ test("a sound spans its expected length until it is complete", () => {
   const sound = new Sound("a", 1000, { expected: 5000 });
   sound.write(0, ramp(0, 1000));
   assert.deepEqual([sound.seconds, sound.span], [1, 5]);
+  near(Math.max(...sound.peaks.values), 999 / 32768);
   sound.complete = true;
   assert.equal(sound.span, 1);
   sound.write(1500, ramp(0, 100)); // a chunk was lost

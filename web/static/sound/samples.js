@@ -23,7 +23,6 @@ export class Samples {
   fillGap(start) {
     this.lost += start - this.length;
     this.samples.fill(0, this.length, start); // what is reserved later is 0
-    this.length = start;
   }
 
   reserve(length) {

@@ -31,6 +31,7 @@ beforeEach(() => {
   for (const name of ["a", "b"]) clips.add(new Clip({ file: name, path: `/${name}`, name, seconds: 5 }));
   const send = async (file) => {
     uploaded.push(file);
+    await new Promise(setImmediate);
     if (file === "refused") throw new Error("The disk is full.");
     return `/new ${file}`;
   };

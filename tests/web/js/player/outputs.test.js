@@ -10,6 +10,7 @@ const RATE = 1000;
 
 let nodes; // scheduled pieces: { at, samples, stopped }
 let ramps; // of the gain: [value, time]
+let holds; // times until which it is 1
 let lanes; // where gains are connected to
 let context;
 let output;
@@ -29,7 +30,11 @@ globalThis.AudioBufferSourceNode = class {
   }
 };
 globalThis.GainNode = class {
-  gain = { cancelScheduledValues: () => (ramps = []), setValueAtTime() {}, linearRampToValueAtTime: (...to) => ramps.push(to) };
+  gain = {
+    cancelScheduledValues: () => ([ramps, holds] = [[], []]),
+    setValueAtTime: (value, time) => value === 1 && holds.push(time),
+    linearRampToValueAtTime: (...to) => ramps.push(to),
+  };
   connect(next) {
     lanes.push(next);
   }
@@ -66,7 +71,10 @@ test("pieces follow each other without a gap, a second ahead, and the position f
   load(3000);
   near(nodes[0].at, 1.02);
   assert.deepEqual(lanes, ["speaker"]);
-  near(ramps.at(-1)[1], nodes.at(-1).at + nodes.at(-1).samples.length / RATE); // in case the page is held up
+  const until = nodes.at(-1).at + nodes.at(-1).samples.length / RATE;
+  near(ramps.at(-1)[1], until); // in case the page is held up
+  near(holds.at(-1), until - 0.005);
+  assert.equal(output.kind, "buffers");
   const ahead = heard().length;
   assert.ok(ahead >= 1200 && ahead < 1500);
   near(at.position, 0);

@@ -80,12 +80,15 @@ test("a third compared take replaces the first, and choosing one again deselects
 });
 
 test("the first-sound delay is recorded once", () => {
-  const list = new TakeList(storage());
+  const kept = storage();
+  const list = new TakeList(kept);
   list.add("a");
   list.heard("a", 300);
+  assert.equal(JSON.parse(kept.text)[0].ms, 300);
   list.heard("a", 900);
   list.heard("never heard of", 1);
   list.stalled("a", { times: 1, seconds: 0.5 });
+  assert.equal(JSON.parse(kept.text)[0].stalls.times, 1);
   list.stalled("never heard of", { times: 9, seconds: 9 });
   assert.deepEqual(list.own, [{ id: "a", ms: 300, stalls: { times: 1, seconds: 0.5 } }]);
 });

@@ -150,11 +150,11 @@ export class BufferOutput {
     const now = this.context.currentTime;
     this.closeLane(now);
     const current = this.pieces.find((piece) => piece.until > now);
-    if (this.buffer && current) {
+    if (current) {
       const heard = Math.min(current.from + Math.max(0, now - current.at) * this.buffer.rate * this.buffer.speed, this.buffer.position);
       this.buffer.played -= (this.buffer.position - heard) / this.buffer.speed;
       this.buffer.position = Math.floor(heard);
-      Object.assign(this.buffer, { gain: 0, fading: 0, last: 0 });
+      this.buffer.gain = 0;
     }
     Object.assign(this, { pieces: [], until: 0, faded: false });
   }
