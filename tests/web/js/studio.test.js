@@ -166,11 +166,11 @@ test("a change of speed does not click", () => {
 test("a WAV has its origin tags after its samples", async () => {
   const { decodeWav, encodeWav } = await import("../../../web/static/sound/wav.js");
   const samples = Int16Array.from([1, -2, 3]);
-  const tags = { comment: "synthetic speech", date: "2026-01-31", other: "left out" };
+  const tags = { artist: "Reprise", comment: "synthetic speech", date: "2026-01-31", other: "left out" };
   const file = encodeWav(samples, 22_050, tags);
   assert.equal(new DataView(file).getUint32(4, true), file.byteLength - 8);
   const written = new TextDecoder().decode(new Uint8Array(file, 50)).replaceAll("\0", ".");
-  assert.equal(written, "LIST2...INFOICMT\u0011...synthetic speech..ICRD\u000b...2026-01-31..");
+  assert.equal(written, "LISTB...INFOIART\b...Reprise.ICMT\u0011...synthetic speech..ICRD\u000b...2026-01-31..");
   assert.deepEqual([...decodeWav(file).samples], [1, -2, 3]);
   assert.equal(encodeWav(samples, 22_050).byteLength, 50);
 });
