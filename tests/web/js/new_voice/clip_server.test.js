@@ -106,12 +106,9 @@ test("a clip is forgotten with those that it was repaired from, unless it is alo
   assert.deepEqual(forget(), ["/repaired", "/raw"]);
 });
 
-test("a server without these functions is not asked", async () => {
-  for (const name of Object.keys(functions)) delete functions[name];
-  assert.deepEqual(await server.peaksOf("/a"), { seconds: null, peaks: null });
-  server.forget(clips.list[0]);
-  await server.keepFiles();
-  assert.deepEqual(called, []);
+test("the peaks of a clip are the server's", async () => {
+  assert.deepEqual(await server.peaksOf("/a"), { about: { path: "/a" } });
+  assert.deepEqual(called, [["clip_peaks", "/a"]]);
 });
 
 test("the server deletes the files of a page that is closed", () => {
