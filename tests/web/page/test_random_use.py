@@ -46,9 +46,9 @@ def test_differences_and_errors_are_found(
 
     def cut(seconds: float) -> Thread:
         cuts.append(seconds)
-        thread = Thread(target=cuts.clear)
-        thread.start()
-        return thread
+        back = Thread()
+        back.join = lambda *_given: cuts.clear()  # type: ignore[method-assign]
+        return back
 
     def hold(seconds: float) -> Thread:
         holds.append(seconds)
