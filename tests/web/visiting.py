@@ -240,6 +240,26 @@ def upload(page: Page, *files: Path) -> None:
     expect(page.locator(".rp-say")).to_contain_text(f"{files[-1].name} is ready.")
 
 
+@contextmanager
+def refusing(page: Page, containing: str) -> Iterator[None]:
+    """Refuse events that contain `containing`, long after the user's last action, as after an upload."""
+    page.evaluate(
+        "Object.defineProperty(navigator, 'userActivation', { value: { isActive: false }, configurable: true })"
+    )
+
+    def refuse(route: Route) -> None:
+        if containing in (route.request.post_data or ""):
+            route.fulfill(status=304)  # a browser would report statuses from 400 on as errors on the console
+        else:
+            route.continue_()
+
+    page.route("**/gradio_api/run/**", refuse)
+    yield
+    expect(page.get_by_text("The server refused a request of this page.")).to_be_visible()
+    page.unroute_all(behavior="wait")
+    page.evaluate("delete navigator.userActivation")
+
+
 def drop(target: Locator, file: Path) -> None:
     """Drop a file onto an element."""
     dropped = target.page.evaluate_handle(

@@ -71,6 +71,14 @@ def keeping(component: Any, then: str = "") -> str:
     return f"() => {{ reprise.answers.chose({component_id(component)}); {then} }}"
 
 
+def telling_refusal(then: str = "") -> str:
+    """Return a script for the failure of an event that follows an upload, and then runs another statement.
+
+    The page tells a refusal by itself only if the user has just done something, which may be long ago after an upload.
+    """
+    return f"() => {{ document.dispatchEvent(new CustomEvent('reprise:refused')); {then} }}"
+
+
 def skip_on_error(outputs: int) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
     """Decorate a handler without an output for error messages: on errors, its outputs stay unchanged.
 

@@ -11,6 +11,9 @@ const longest = ({ size }) => 70_000 + size / 10; // ms
 // The error of a file that the server has not answered to. The page may upload it again.
 export class UploadLost extends Error {}
 
+// The error of a file whose upload the user has cancelled.
+export class UploadCancelled extends Error {}
+
 // progress(share): called while the file is sent. signal: an AbortSignal by which the user cancels the upload. Resolves to
 // { path } on the server. Rejects with an UploadLost, or with an Error whose message is a sentence: the server's, "" if it gave
 // none, or that the upload was cancelled.
@@ -18,7 +21,7 @@ export function uploadFile(file, progress = () => {}, signal = null, request = n
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => request.abort(), longest(file));
     request.upload.onprogress = ({ loaded, total }) => progress(loaded / total);
-    const lost = () => (signal?.aborted ? new Error(words("connection.upload_cancelled")) : new UploadLost());
+    const lost = () => (signal?.aborted ? new UploadCancelled(words("connection.upload_cancelled")) : new UploadLost());
     request.onerror = request.onabort = () => reject(lost());
     signal?.addEventListener("abort", () => request.abort());
     request.onload = () => {

@@ -1,7 +1,7 @@
 // Files that the user adds to the library: voices to import, and pictures of voices.
 
 import { partsOf } from "./archive_parts.js";
-import { discardFiles } from "../connection/upload.js";
+import { discardFiles, UploadCancelled } from "../connection/upload.js";
 import { words } from "../ui/words.js";
 
 export const wholeFiles = (files) => [...files].map((file) => ({ file }));
@@ -35,11 +35,10 @@ function inOne(answers, refused) {
   return { text: [...texts, ...refused].join(" "), kind: good ? "good" : "bad", lines, offers };
 }
 
-// say(text, kind, lines, offers): shows a message. progress(sent): shows the upload { name, share, cancel }; null for none.
 export class ImportedFiles {
-  constructor({ props, trigger, upload, discard = discardFiles, progress = () => {} }, say) {
-    Object.assign(this, { props, trigger, upload, discard, progress, say });
-    this.sending = null; // the AbortController of the last upload
+  // uploads: the UploadLines. say(text, kind, lines, offers): shows a message.
+  constructor({ props, trigger, uploads, discard = discardFiles }, say) {
+    Object.assign(this, { props, trigger, uploads, discard, say });
     this.sent = new Map(); // by the paths of their uploads
     this.pictures = new Map(); // the last choice of a picture, by the voice's id; null for none
     this.waiting = new Map(); // what to call with the answer to a batch, by the batch's id; with null if none will come
@@ -113,7 +112,8 @@ export class ImportedFiles {
   // Called when all data of the owner was deleted: ends imports, whose next batches would be stored.
   forget() {
     this.deletions++;
-    this.sending?.abort();
+    this.pictures.clear();
+    this.uploads.cancelAll();
     this.stop();
     this.say("");
   }
@@ -127,7 +127,7 @@ export class ImportedFiles {
   async sendPicture(id, file) {
     this.pictures.set(id, file);
     if (!file) return this.trigger("picture", { id, remove: true });
-    const path = await this.send(file);
+    const path = await this.send(file, id);
     if (file !== this.pictures.get(id)) return undefined;
     if (path === undefined) this.say(words("connection.upload_cancelled"));
     else if (path) this.trigger("picture", { id, path, name: file.name });
@@ -135,20 +135,15 @@ export class ImportedFiles {
     return undefined;
   }
 
-  // Uploads a file. Resolves to its path on the server, to null if it was not uploaded, or to undefined if the user cancelled it.
-  async send(file) {
-    const { name } = file;
-    this.say(words("library.uploading", { name }), "busy");
+  // Uploads a file. use: as for UploadLines. Resolves to its path on the server, to null if it was not uploaded, or to undefined if
+  // the user cancelled it.
+  async send(file, use) {
+    this.say(words("library.uploading", { name: file.name }), "busy");
     if (!this.isSmall(file)) return null;
-    const sending = (this.sending = new AbortController());
-    const tell = (share) => sending === this.sending && this.progress({ name, share, cancel: () => sending.abort() });
-    tell(0);
     try {
-      return (await this.upload(file, tell, sending.signal)).path;
-    } catch {
-      return sending.signal.aborted ? undefined : null;
-    } finally {
-      if (sending === this.sending) this.progress(null);
+      return (await this.uploads.send(file, use)).path;
+    } catch (error) {
+      return error instanceof UploadCancelled ? undefined : null;
     }
   }
 

@@ -8,7 +8,7 @@ import { OpenForm } from "./form/open_form.js";
 import { offerForm } from "./offers.js";
 import { bytesIn, found, ordered, soundOf, withReplacement } from "./voices.js";
 import { guardLeaving } from "../connection/leaving.js";
-import { UploadLine } from "../connection/upload_line.js";
+import { UploadLines } from "../connection/upload_lines.js";
 import { Newest } from "../connection/answers/newest.js";
 import { create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
@@ -32,10 +32,9 @@ class Library {
     this.handled = null; // `nonce` of the last answer that was shown
     this.replacements = new Map(); // the replacement of each voice that was deleted while picked
     this.part = (selector) => element.querySelector(selector);
-    const line = new UploadLine(upload, () => this.part(".rp-lib-import"));
-    this.part(".rp-lib-message").after(line.node);
-    const progress = (sent) => line.show(sent);
-    this.files = new ImportedFiles({ props, trigger, upload, progress }, (...message) => this.say(...message));
+    const uploads = new UploadLines(upload, () => this.part(".rp-lib-import"));
+    this.part(".rp-lib-message").after(uploads.node);
+    this.files = new ImportedFiles({ props, trigger, uploads }, (...message) => this.say(...message));
     this.search = this.part("input[type=search]");
     this.own = new LongList(this.part("ul[data-list=own]"), () => this.render());
     this.deleted = new DeletedVoices(this.part(".rp-lib-aside"), this.part("h3"));
@@ -356,5 +355,5 @@ class Library {
 
 export function mount(component) {
   const library = new Library(component);
-  window.repriseLibrary = { importFailed: () => library.files.stop() };
+  window.repriseLibrary = { importFailed: () => library.files.stop(), pictureFailed: () => library.say("") };
 }

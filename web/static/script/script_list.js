@@ -1,6 +1,7 @@
 // The list of scripts, and ways to a new one: an example, and files that are chosen or dropped on the tab.
 
-import { UploadLine } from "../connection/upload_line.js";
+import { UploadCancelled } from "../connection/upload.js";
+import { UploadLines } from "../connection/upload_lines.js";
 import { copyLink } from "../draft/deep_links.js";
 import { button, create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
@@ -19,12 +20,12 @@ export class ScriptList {
   // accept: the files that the browser offers first, as for an input. The server refuses others, in the page's language.
   constructor(root, editor, { accept, upload }) {
     Object.assign(this, { root, editor, sent: "" }); // sent: the name of the last file
-    this.uploadLine = new UploadLine(upload, () => document.querySelector("#rp-script-upload"));
+    this.uploads = new UploadLines(upload, () => document.querySelector("#rp-script-upload"));
     const input = create("input", { type: "file", accept, hidden: true, onchange: ({ target }) => {
       this.send(target.files[0]);
       target.value = "";
     } });
-    root.querySelector(".rp-script-message").after(input, this.uploadLine.node);
+    root.querySelector(".rp-script-message").after(input, this.uploads.node);
     document.addEventListener("click", ({ target }) => target.closest?.("#rp-script-upload") && input.click());
     this.lines = root.querySelector(".rp-script-list");
     const begin = button({ class: "rp-quiet", text: words("script.try"), onclick: tryDialogue });
@@ -86,12 +87,12 @@ export class ScriptList {
     const { name } = file;
     this.editor.say(words("library.uploading", { name }), "busy");
     try {
-      const { path } = await this.uploadLine.send(file);
+      const { path } = await this.uploads.send(file);
       if (!this.editor.script) this.editor.say(""); // what is said since then about an open script stays
       this.sent = name;
       this.editor.trigger("bring", { path, name });
-    } catch ({ message }) {
-      this.editor.say(message || words("library.upload_failed", { name }), this.uploadLine.cancelled ? "good" : "bad");
+    } catch (error) {
+      this.editor.say(error.message || words("library.upload_failed", { name }), error instanceof UploadCancelled ? "good" : "bad");
     }
   }
 }

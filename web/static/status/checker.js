@@ -1,6 +1,6 @@
 // Accepts a dropped or chosen file, and shows the server's findings about its origin. Of several files, the last one counts.
 
-import { UploadLine } from "../connection/upload_line.js";
+import { UploadLines } from "../connection/upload_lines.js";
 import { create } from "../ui/elements.js";
 import { words } from "../ui/words.js";
 
@@ -12,7 +12,7 @@ export function mount({ element, props, trigger, upload, watch }) {
   const input = element.querySelector("input");
   const result = element.querySelector(".rp-check-result");
   const choose = element.querySelector(".rp-check-choose");
-  const line = new UploadLine(upload, () => choose);
+  const uploads = new UploadLines(upload, () => choose);
   const dragged = (over) => area.classList.toggle("rp-over", over);
 
   const say = (...children) => result.replaceChildren(...children);
@@ -27,7 +27,7 @@ export function mount({ element, props, trigger, upload, watch }) {
     asked = 0;
     if (file.size > props.max_mb * MEGABYTE) return say(create("p", { text: words("library.too_large", { name: file.name, mb: props.max_mb }) }));
     say(create("p", { text: words("check.checking", { name: file.name }) }));
-    const sent = await line.send(file).catch(({ message }) => ({ message }));
+    const sent = await uploads.send(file, "check").catch(({ message }) => ({ message }));
     if (file !== last) return;
     if (!sent.path) return say(create("p", { text: sent.message || words("library.upload_failed", { name: file.name }) }));
     asked = checks += 1;
@@ -42,7 +42,7 @@ export function mount({ element, props, trigger, upload, watch }) {
     say(about, create("ul", {}, ...lines.map((line) => create("li", { text: line }))));
   }
 
-  result.before(line.node);
+  result.before(uploads.node);
   choose.onclick = () => input.click();
   input.onchange = () => {
     check(input.files[0]);

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from web.tabs.library.handlers import LibraryHandlers
 from web.ui.components import voice_list
-from web.ui.events import listen, listen_to_latest, show
+from web.ui.events import listen, listen_to_latest, show, telling_refusal
 from web.ui.shared import FOCUS_TEXT, SharedComponents, section_title
 
 if TYPE_CHECKING:
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 # `at` makes each value different: the answer to an earlier press may be lost.
 CHANGE_CLIPS = "() => [{ id: reprise.changing, at: Date.now() }, { __type__: 'update', selected: 'new' }]"
 # It is told even if the user has done nothing since a long upload began (static/connection/server.js).
-REFUSED = "() => { window.repriseLibrary.importFailed(); document.dispatchEvent(new CustomEvent('reprise:refused')); }"
+IMPORT_FAILED = telling_refusal("window.repriseLibrary.importFailed();")
+PICTURE_FAILED = telling_refusal("window.repriseLibrary.pictureFailed();")
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:
@@ -28,13 +29,16 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         show(event, handlers.list_voices, token, voices)
     for event, handler in (
         (voices.revise, handlers.update_voice),
-        (voices.picture, handlers.change_picture),
         (voices.duplicate, handlers.duplicate_voice),
         (voices.purge, handlers.purge_deleted),
     ):
         listen(event, handler, token, [voices, changes], trigger_mode="multiple")
-    imported = listen(voices.import_files, handlers.import_voices, token, [voices, changes], trigger_mode="multiple")
-    imported.failure(None, js=REFUSED)
+    for event, handler, failed in (
+        (voices.import_files, handlers.import_voices, IMPORT_FAILED),
+        (voices.picture, handlers.change_picture, PICTURE_FAILED),
+    ):
+        answered = listen(event, handler, token, [voices, changes], trigger_mode="multiple")
+        answered.failure(None, js=failed)
     for event, select in ((voices.remove, handlers.delete_voice), (voices.restore, handlers.restore_voice)):
         changed = [voices, changes, shared.picker]
         listen(event, select, [shared.picker, token], changed, trigger_mode="multiple")

@@ -9,7 +9,7 @@ import gradio as gr
 from web.tabs.script.handlers import SUFFIXES, ScriptHandlers
 from web.tabs.speak.settings import NAMES
 from web.ui.components import script_editor
-from web.ui.events import listen
+from web.ui.events import listen, telling_refusal
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     imported = [trouble, desk, shared.changes]
     desk.bring(None, None, trouble, js=READING, queue=False, api_visibility="private", trigger_mode="multiple")
     reading = listen(desk.bring, handlers.import_script, [shared.picker, token], imported, trigger_mode="multiple")
-    reading.failure(None, None, trouble, js="() => ''", queue=False, api_visibility="private")
+    reading.failure(None, None, trouble, js=telling_refusal("return '';"), queue=False, api_visibility="private")
     moved = [shared.notice, shared.text, desk, shared.changes, shared.tabs]
     speed = shared.settings[NAMES.index("speed")]
     listen(shared.hints.to_script, handlers.move_text, [shared.text, shared.picker, speed, token], moved)

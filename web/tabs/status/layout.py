@@ -10,7 +10,7 @@ from web.tabs.status.file_check import FileCheckHandlers
 from web.tabs.status.handlers import StatusHandlers
 from web.tabs.status.views import model_choices
 from web.ui.components import file_checker, status_board
-from web.ui.events import broadcast_change, keep_choices, listen, show
+from web.ui.events import broadcast_change, keep_choices, listen, show, telling_refusal
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     board = status_board()
     show(board.refresh, handlers.show_status, None, board)
     checker = file_checker()
-    listen(checker.check, FileCheckHandlers(context).check_file, shared.token, checker, trigger_mode="multiple")
+    check = FileCheckHandlers(context).check_file
+    checked = listen(checker.check, check, shared.token, checker, trigger_mode="multiple")
+    checked.failure(None, js=telling_refusal())
     if context.engine.models:
         _model_choice(context, shared, handlers, board)
 

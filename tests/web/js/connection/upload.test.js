@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 
 import { english } from "../helpers.js";
-import { uploadFile, UploadLost } from "../../../../web/static/connection/upload.js";
+import { UploadCancelled, uploadFile, UploadLost } from "../../../../web/static/connection/upload.js";
 import { Uploads } from "../../../../web/static/new_voice/uploads.js";
 import { useWords } from "../../../../web/static/ui/words.js";
 
@@ -85,7 +85,7 @@ test("an upload that the user cancels ends with a sentence, and is not sent agai
   const sent = uploads.send(FILE, () => {}, cancelling.signal);
   await new Promise(setImmediate);
   cancelling.abort();
-  await assert.rejects(sent, { message: "The upload was cancelled." });
+  await assert.rejects(sent, (error) => error instanceof UploadCancelled && error.message === "The upload was cancelled.");
   assert.equal(requests.length, 1);
 });
 

@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import { english } from "../helpers.js";
 import { partsOf } from "../../../../web/static/library/archive_parts.js";
+import { UploadCancelled } from "../../../../web/static/connection/upload.js";
 import { batchesOf, ImportedFiles } from "../../../../web/static/library/files.js";
 import { useWords } from "../../../../web/static/ui/words.js";
 
@@ -131,9 +132,9 @@ test("a batch is no larger than what the server keeps", async () => {
 
 function imports(first = 0) {
   const [sent, said] = [[], []];
-  const upload = (file) => file.name === "lost.voice" ? Promise.reject(new Error("lost")) : Promise.resolve({ path: `/${file.name}` });
+  const send = async (file) => file.name === "lost.voice" ? Promise.reject(new Error("lost")) : { path: `/${file.name}` };
   const trigger = (_, { id, files }) => sent.push({ id, files: files.map(({ name }) => name) });
-  const files = new ImportedFiles({ props: { max_mb: 50 }, trigger, upload }, (...message) => said.push(message));
+  const files = new ImportedFiles({ props: { max_mb: 50 }, trigger, uploads: { send, cancelAll() {} } }, (...message) => said.push(message));
   const all = files.importAll(Array.from({ length: 201 }, (_, i) => ({ file: new File(["x"], i + first ? `${i}.voice` : "lost.voice") })));
   return { sent, said, files, all };
 }
@@ -195,10 +196,11 @@ test("an import ends when all data is deleted", async () => {
   await all;
   assert.deepEqual([sent.length, said.at(-1)], [1, [""]]);
   const started = [];
-  files.upload = (file, _, signal) => new Promise((_, reject) => {
+  const send = (file) => new Promise((_, reject) => {
     started.push(file.name);
-    signal.addEventListener("abort", () => reject(new Error("aborted")));
+    files.uploads.cancelAll = () => reject(new UploadCancelled());
   });
+  files.uploads = { send };
   const next = files.importAll([{ file: new File(["x"], "a.voice") }, { file: new File(["x"], "b.voice") }]);
   await turns();
   files.forget();

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { english } from "../helpers.js";
+import { UploadCancelled } from "../../../../web/static/connection/upload.js";
 import { ImportedFiles } from "../../../../web/static/library/files.js";
 import { changes, outdated } from "../../../../web/static/library/form/form_fields.js";
 import { byFile } from "../../../../web/static/library/offers.js";
@@ -110,55 +111,71 @@ test("a field that the user has not changed follows a change made elsewhere", ()
   assert.deepEqual(outdated(formOf({ name: "Ben " }), ben, { ...ben }), [], "so do spaces that are typed just now");
 });
 
+// Uploads that end when the test ends them. A further one for the same use cancels the first.
+function uploadsOf() {
+  const [ends, uses] = [new Map(), new Map()];
+  const send = (file, use = file) => new Promise((resolve, reject) => {
+    const cancel = () => reject(new UploadCancelled());
+    uses.get(use)?.();
+    uses.set(use, cancel);
+    ends.set(file.name, { cancel, done: () => resolve({ path: `/${file.name}` }) });
+  });
+  return { ends, send, cancelAll: () => uses.forEach((cancel) => cancel()) };
+}
+const filesNamed = (...names) => names.map((name) => ({ name, size: 1 }));
+
 test("of pictures chosen in quick succession the last one counts, in whatever order they are uploaded", async () => {
-  const sent = [];
-  const uploads = new Map();
-  const upload = (file) => new Promise((resolve) => uploads.set(file, () => resolve({ path: `/${file.name}` })));
+  const [sent, said] = [[], []];
+  const uploads = uploadsOf();
   const trigger = (_event, { id, path = "none", name = "" }) => sent.push(`${id} ${path} ${name}`.trim());
-  const files = new ImportedFiles({ props: { max_mb: 1 }, trigger, upload }, () => {});
-  const [large, small, late, other] = ["large", "small", "late", "other"].map((name) => ({ name, size: 1 }));
+  const files = new ImportedFiles({ props: { max_mb: 1 }, trigger, uploads }, (text) => said.push(text));
+  const [large, small, late, other] = filesNamed("large", "small", "late", "other");
   const [first, second, third] = [["anna", large], ["anna", small], ["ben", other]].map((choice) => files.sendPicture(...choice));
-  for (const file of [small, large, other]) uploads.get(file)();
+  for (const name of ["small", "large", "other"]) uploads.ends.get(name).done();
   await Promise.all([first, second, third]);
   assert.deepEqual(sent, ["anna /small small", "ben /other other"]);
   const fourth = files.sendPicture("anna", late);
   files.sendPicture("anna", null);
-  uploads.get(late)();
+  uploads.ends.get("late").done();
   await fourth;
   assert.deepEqual(sent.slice(2), ["anna none"], "removed meanwhile");
+  assert.deepEqual(said, ["large", "small", "other", "late"].map((name) => `Uploading “${name}”…`), "no other message");
 });
 
-test("the progress of an import is shown, and an import that is cancelled imports nothing", async () => {
+test("an import that is cancelled imports nothing, and a picture that is uploaded meanwhile is not cancelled", async () => {
   useWords(english("library", "connection"));
-  const [said, shown, sent, discarded] = [[], [], [], []];
-  const upload = (file, progress, signal) => new Promise((resolve, reject) => {
-    progress(0.5);
-    if (file.name === "one") resolve({ path: "/one" });
-    else signal.addEventListener("abort", () => reject(new Error("Cancelled.")));
-  });
-  const progress = (each) => shown.push(each && [each.name, each.share]) && each && (cancel = each.cancel);
-  let cancel;
+  const [said, sent, discarded] = [[], [], []];
+  const uploads = uploadsOf();
   const discard = (paths) => discarded.push(...paths);
-  const about = { props: { max_mb: 1 }, trigger: (...event) => sent.push(event), upload, discard, progress };
+  const about = { props: { max_mb: 1 }, trigger: (...event) => sent.push(event), uploads, discard };
   const files = new ImportedFiles(about, (text) => said.push(text));
-  const first = files.importAll([{ file: { name: "one", size: 1 } }]);
+  const [one, two, three, picture] = filesNamed("one", "two", "three", "picture");
+  const first = files.importAll([{ file: one }]);
   await new Promise(setImmediate);
-  assert.deepEqual(shown, [["one", 0], ["one", 0.5], null]);
+  uploads.ends.get("one").done();
+  await new Promise(setImmediate);
   assert.equal(sent.length, 1);
   assert.match(sent[0][1].id, /^[0-9a-f]{32}$/); // as the server takes them
   files.answered({ id: sent[0][1].id, kind: "good", text: "Imported.", lines: [], imported: 1 });
   await first;
-  const importing = files.importAll(["one", "two", "three"].map((name) => ({ file: { name, size: 1 } })));
+  const importing = files.importAll([one, two, three].map((file) => ({ file })));
   await new Promise(setImmediate);
-  assert.deepEqual(shown.at(-1), ["two", 0.5]);
-  cancel();
+  uploads.ends.get("one").done();
+  await new Promise(setImmediate);
+  const choosing = files.sendPicture("anna", picture);
+  uploads.ends.get("two").cancel();
   await importing;
-  assert.deepEqual([sent.length, said.at(-1), shown.at(-1)], [1, "The upload was cancelled.", null]);
-  assert.deepEqual(discarded, ["/one"], "an address can keep only so many files on the server");
-  const picture = files.sendPicture("anna", { name: "large", size: 1 });
-  cancel();
-  await picture;
   assert.deepEqual([sent.length, said.at(-1)], [1, "The upload was cancelled."]);
+  assert.deepEqual(discarded, ["/one"], "an address can keep only so many files on the server");
+  uploads.ends.get("picture").cancel();
+  await choosing;
+  assert.deepEqual([sent.length, said.at(-1)], [1, "The upload was cancelled."]);
+  const last = files.importAll([{ file: three }]);
+  const again = files.sendPicture("anna", picture);
+  await new Promise(setImmediate);
+  files.forget();
+  await Promise.all([last, again]);
+  assert.deepEqual([sent.length, said.at(-1)], [1, ""], "all data of the owner was deleted");
 });
 
 test("chosen names are grouped by file", () => {

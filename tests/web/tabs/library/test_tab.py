@@ -10,13 +10,24 @@ from zipfile import ZipFile
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Dialog, FloatRect, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Dialog, FloatRect, Locator, Page, expect
 
 from engine.voice import Voice
 from storage import Storage, VoiceLibrary
 from storage.repositories.voices.shared_voices import SampleVoice
 from tests.support.fake_engine import FakeEngine, Script, voice
-from tests.web.visiting import SIZE, downloaded, hold_response, open_tab, pick, picker, refuse_event, visit, wait_for
+from tests.web.visiting import (
+    SIZE,
+    downloaded,
+    hold_response,
+    open_tab,
+    pick,
+    picker,
+    refuse_event,
+    refusing,
+    visit,
+    wait_for,
+)
 from web.uploads.files import MAX_UPLOAD_MB
 
 Serve = Callable[..., str]
@@ -220,6 +231,9 @@ def choose_pictures(page: Page, form: Locator, folder: Path) -> None:
     field.set_input_files(text)
     expect(form.get_by_role("alert")).to_contain_text("This picture cannot be read")
     expect(message).to_be_hidden()  # nothing is being uploaded any more
+    with refusing(page, "ben.png"):
+        field.set_input_files(picture)
+    expect(message).to_be_hidden()
     field.set_input_files(picture)
     expect(message).to_have_text("Ben has a new picture.")
     expect(form.get_by_role("alert")).to_be_hidden()
@@ -337,7 +351,8 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
     expect(page.get_by_role("progressbar", name="Uploading “")).to_be_hidden()
     expect(page.locator(".rp-lib-import")).to_be_focused()
     page.unroute("**/upload")
-    refuse_an_import(page, folder / "broken.voice")
+    with refusing(page, "broken.voice"):
+        field.set_input_files(folder / "broken.voice")
     with hold_response(page, '"imported":0', lambda: field.set_input_files(chosen)):  # to the first of three parts
         page.evaluate("document.dispatchEvent(new CustomEvent('reprise:refused'))")  # of another action
         field.set_input_files(folder / "broken.voice")
@@ -350,26 +365,6 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
         ]
     )
     expect(page.locator(".rp-lib-used")).to_contain_text("kB")
-
-
-def refuse_an_import(page: Page, file: Path) -> None:
-    """The server refuses it long after the user's last action, as after a long upload."""
-    refused = page.get_by_text("The server refused a request of this page.")
-    page.evaluate(
-        "Object.defineProperty(navigator, 'userActivation', { value: { isActive: false }, configurable: true })"
-    )
-
-    def refuse(route: Route) -> None:
-        if file.name in (route.request.post_data or ""):
-            route.fulfill(status=304)  # a browser would report statuses from 400 on as errors on the console
-        else:
-            route.continue_()
-
-    page.route("**/gradio_api/run/**", refuse)
-    page.locator("#rp-library input[type=file]").set_input_files(file)
-    expect(refused).to_be_visible()
-    page.unroute_all(behavior="wait")
-    page.evaluate("delete navigator.userActivation")
 
 
 def with_skipped_files(archive: bytes, count: int) -> bytes:

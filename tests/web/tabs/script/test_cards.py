@@ -8,7 +8,7 @@ from storage import Storage
 from tests.studio.script.test_runner import Actor
 from tests.support.waiting import until
 from tests.web.tabs.script.test_tab import Serve, actor, button, card, expect_state, make, tab, text
-from tests.web.visiting import drop, finish_deletions, hold_response, open_tab, visit
+from tests.web.visiting import drop, finish_deletions, hold_response, open_tab, refusing, visit
 
 __all__ = ["actor"]  # a fixture
 # Whether the page knows that the card that is edited has this text in the script.
@@ -36,6 +36,9 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         expect(tab(page).locator(".rp-script-message:visible")).to_have_text("The upload was cancelled.")
         expect(button(page, "Choose a file")).to_be_focused()
         page.unroute("**/upload")
+        with refusing(page, wrong.name):
+            chooser.value.set_files(wrong)
+        expect(page.locator("#rp-script-notice")).to_be_empty()
         with hold_response(page, "choose one whose name", lambda: chooser.value.set_files(wrong)):
             expect(page.locator("#rp-script-notice")).to_have_text("Reading A film.mov…")
             drop(tab(page), file)  # while the first one is still being read
