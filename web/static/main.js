@@ -3,6 +3,7 @@
 
 import * as changeBroadcast from "./connection/change_broadcast.js";
 import * as connection from "./connection/connection.js";
+import { marks } from "./connection/marks.js";
 import * as owner from "./connection/owner.js";
 import { answers, connect } from "./connection/server.js";
 import { uploadFile } from "./connection/upload.js";
@@ -92,6 +93,7 @@ window.reprise = {
   interrupted,
   keepDraft,
   keepTab,
+  marks,
   openIfChanged,
   opening,
   sendForm,

@@ -56,6 +56,13 @@ def listen_to_latest(event: Any, fn: Any, inputs: Any, outputs: Any, **more: Any
     return listen(event, fn, inputs, outputs, **{"js": _LATEST, "trigger_mode": "multiple", **more})
 
 
+def listen_to_marks(event: Any, fn: Any, inputs: Any, outputs: Any) -> None:
+    """As `listen`, for stars and favourites, which the page sends one after the other (static/connection/marks.js)."""
+    marked = listen(event, fn, inputs, outputs, trigger_mode="multiple")
+    marked.then(None, js="() => { reprise.marks.over(); }")
+    marked.failure(None, js="() => { reprise.marks.failed(); }")
+
+
 def keep_choices(*components: Any) -> None:
     """Keep a visitor's choices in these components from being overwritten by responses to earlier requests.
 

@@ -1,6 +1,7 @@
 // One entry of the history: its elements, created once, and the actions of its buttons.
 
 import { detailsOf, factsOf, firstWords } from "./facts.js";
+import { marks } from "../connection/marks.js";
 import { button, create } from "../ui/elements.js";
 import { SOUND_FORMATS } from "../sound/formats.js";
 import { drawing, playAndPause } from "../ui/icons.js";
@@ -9,9 +10,9 @@ import { deleteWithUndo } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 export class EntryRow {
-  // act(event, data): "withdraw", "again", "refresh". stars: the Marks of all entries.
-  constructor(entry, act, stars) {
-    Object.assign(this, { entry, act, stars });
+  // act(event, data): "star", "withdraw", "again", "refresh".
+  constructor(entry, act) {
+    Object.assign(this, { entry, act });
     const language = pageLanguage();
     this.node = create("li", { class: "rp-entry" });
     this.play = button({ class: "rp-entry-play rp-toggle", onclick: () => this.toggle() }, ...playAndPause());
@@ -53,7 +54,7 @@ export class EntryRow {
   }
 
   update(entry) {
-    this.entry = { ...entry, starred: this.stars.of(entry.id, entry.starred) };
+    this.entry = { ...entry, starred: marks.of(entry.id, entry.starred) };
     this.star.setAttribute("aria-pressed", String(this.entry.starred));
     for (const link of this.links) {
       link.href = atLoudness(entry.links[link.dataset.kind]);
@@ -75,7 +76,7 @@ export class EntryRow {
 
   setStar() {
     const starred = !this.entry.starred;
-    this.stars.set(this.entry.id, starred);
+    marks.set(this.entry.id, starred, (id) => this.act("star", { id, starred }));
     this.update(this.entry);
   }
 

@@ -2,7 +2,7 @@
 
 import { EntryRow } from "./entry_row.js";
 import { emptiness } from "./facts.js";
-import { Marks } from "../connection/marks.js";
+import { marks } from "../connection/marks.js";
 import { forgetEverything } from "../draft/page_draft.js";
 import { emptyState } from "../ui/empty.js";
 import { deletionFailed, finishDeletions } from "../ui/undo.js";
@@ -16,8 +16,6 @@ export function mount({ element, props, trigger, watch }) {
   const more = element.querySelector(".rp-more");
   const older = element.querySelector(".rp-history-older");
   const rows = new Map(); // by id
-  const showStar = (id, starred) => rows.get(id)?.update({ ...rows.get(id).entry, starred });
-  const stars = new Marks((id, starred) => trigger("star", { id, starred }), showStar);
   let signed = 0;
 
   function show(value) {
@@ -35,7 +33,7 @@ export function mount({ element, props, trigger, watch }) {
     const added = entries[last + 1]; // by “Show more”
     const held = more === document.activeElement;
     entries.forEach((entry, place) => {
-      const row = rows.get(entry.id) ?? new EntryRow(entry, trigger, stars);
+      const row = rows.get(entry.id) ?? new EntryRow(entry, trigger);
       rows.set(entry.id, row);
       row.update(entry);
       if (list.children[place] !== row.node) list.insertBefore(row.node, list.children[place] ?? null);
@@ -72,7 +70,7 @@ export function mount({ element, props, trigger, watch }) {
     else deletionFailed(rows.get(refused)?.node);
   }
 
-  window.repriseHistory = { starred: () => stars.over(), starFailed: () => stars.failed() };
+  marks.connect((id, starred) => rows.get(id)?.update({ ...rows.get(id).entry, starred }));
   watch("value", receive);
   receive(); // the value sent before this script ran
   more.addEventListener("click", () => trigger("more", {}));

@@ -8,7 +8,7 @@ import gradio as gr
 
 from web.tabs.history.handlers import PAGE_SIZE, HistoryHandlers
 from web.ui.components import history_list
-from web.ui.events import REPEATED, keep_choices, listen, listen_to_latest, show
+from web.ui.events import REPEATED, keep_choices, listen, listen_to_latest, listen_to_marks, show
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
@@ -55,9 +55,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         show(event, handlers.refresh_list, query, entries)
     keep_choices(voice, keep, days)
     changed = [message, shared.changes]
-    starred_entry = listen(entries.star, handlers.star_entry, token, changed, trigger_mode="multiple")
-    starred_entry.then(None, js="() => { window.repriseHistory.starred(); }")
-    starred_entry.failure(None, js="() => { window.repriseHistory.starFailed(); }")
+    listen_to_marks(entries.star, handlers.star_entry, token, changed)
     deleted = listen(entries.withdraw, handlers.delete_entry, token, [*changed, entries], trigger_mode="multiple")
     deleted.failure(None, js="() => { reprise.deletionsFailed('rp-history'); }")
     speak = [shared.hints, shared.picker, *shared.settings, shared.notice, shared.tabs]

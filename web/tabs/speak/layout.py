@@ -14,7 +14,7 @@ from web.tabs.speak.settings import NAMES, build_settings
 from web.tabs.speak.streaming import TakeStreams
 from web.tabs.speak.take_list import TakeListHandlers
 from web.ui.components import take_list, voice_card, voice_rail
-from web.ui.events import REPEATED, broadcast_change, keeping, listen, show
+from web.ui.events import REPEATED, broadcast_change, keeping, listen, listen_to_marks, show
 from web.ui.shared import SharedComponents
 
 if TYPE_CHECKING:
@@ -74,9 +74,7 @@ def _listen_to_rail(handlers: RailHandlers, shared: SharedComponents, rail: gr.H
     picker, token = shared.picker, shared.token
     for event in (rail.renew_links, shared.changes.voices):
         show(event, handlers.list_voices, token, rail)
-    marked = listen(rail.mark, handlers.mark_voice, token, rail, trigger_mode="multiple")
-    marked.then(None, js="() => { window.repriseRail.marked(); }")
-    marked.failure(None, js="() => { window.repriseRail.markFailed(); }")
+    listen_to_marks(rail.mark, handlers.mark_voice, token, rail)
     chose = keeping(picker, "return reprise.picking;")
     rail.pick(None, None, picker, js=chose, queue=False, api_visibility="private")
 
@@ -123,9 +121,7 @@ def _listen_to_takes(
 ) -> None:
     handlers, changed = TakeListHandlers(context), [takes, shared.notice, shared.changes]
     show(takes.renew_links, handlers.list_takes, [shared.token], takes)
-    starred = listen(takes.star, handlers.star_take, [shared.token], changed, trigger_mode="multiple")
-    starred.then(None, js="() => { window.repriseTakes.starred(); }")
-    starred.failure(None, js="() => { window.repriseTakes.starFailed(); }")
+    listen_to_marks(takes.star, handlers.star_take, [shared.token], changed)
     erased = listen(takes.erase, handlers.delete_take, [shared.token], changed, trigger_mode="multiple")
     erased.failure(None, js="() => { reprise.deletionsFailed('rp-takes'); }")
     show(takes.seed, handlers.reuse_seed, None, [seed, accordion])

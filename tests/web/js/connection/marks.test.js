@@ -10,32 +10,47 @@ globalThis.document = { querySelectorAll: () => [] };
 const { Marks } = await import("../../../../web/static/connection/marks.js");
 
 function marksOf() {
-  const [sent, shown] = [[], []];
-  return { sent, shown, marks: new Marks((...mark) => sent.push(mark), (...mark) => shown.push(mark)) };
+  const [sent, shown, marks] = [[], [], new Marks()];
+  marks.connect((...mark) => shown.push(mark));
+  const set = (id, marked, ...tab) => marks.set(id, marked, (...mark) => sent.push([...mark, ...tab]));
+  return { sent, shown, marks, set };
 }
 
 test("a mark is sent when the one before is answered, and only in its last state", () => {
-  const { sent, marks } = marksOf();
-  marks.set("a", true);
-  marks.set("a", false);
-  marks.set("b", true);
-  marks.set("a", true);
-  marks.set("a", false);
+  const { sent, marks, set } = marksOf();
+  set("a", true);
+  set("a", false);
+  set("b", true);
+  set("a", true);
+  set("a", false);
   assert.deepEqual(sent, [["a", true]]);
   marks.over();
   assert.deepEqual(sent, [["a", true], ["a", false]]);
   marks.over();
   marks.over();
   assert.deepEqual(sent, [["a", true], ["a", false], ["b", true]]);
-  marks.set("a", true);
+  set("a", true);
   assert.deepEqual(sent.at(-1), ["a", true]);
 });
 
+test("marks of one item from several tabs are sent in order, and a refusal is shown on all", () => {
+  const { sent, shown, marks, set } = marksOf();
+  const other = [];
+  marks.connect((...mark) => other.push(mark));
+  set("a", true, "speak");
+  set("a", false, "history");
+  assert.deepEqual(sent, [["a", true, "speak"]]);
+  marks.over();
+  assert.deepEqual(sent, [["a", true, "speak"], ["a", false, "history"]]);
+  marks.failed();
+  assert.deepEqual([shown, other], [[["a", true]], [["a", true]]]);
+});
+
 test("a list from before the last mark does not show an older state", () => {
-  const { marks } = marksOf();
-  marks.set("a", true);
+  const { marks, set } = marksOf();
+  set("a", true);
   assert.equal(marks.of("a", false), true);
-  marks.set("a", false);
+  set("a", false);
   assert.equal(marks.of("a", true), false);
   assert.equal(marks.of("b", true), true);
   marks.over();
@@ -45,14 +60,14 @@ test("a list from before the last mark does not show an older state", () => {
 });
 
 test("a mark that is refused is shown as it was before, unless there is a later one", () => {
-  const { sent, shown, marks } = marksOf();
-  marks.set("a", true);
+  const { sent, shown, marks, set } = marksOf();
+  set("a", true);
   marks.failed();
   assert.deepEqual(shown, [["a", false]]);
   assert.equal(marks.of("a", false), false);
-  marks.set("a", true);
-  marks.set("a", false);
-  marks.set("a", true);
+  set("a", true);
+  set("a", false);
+  set("a", true);
   marks.failed();
   assert.deepEqual([shown.at(-1), sent.at(-1)], [["a", true], ["a", true]]);
   marks.failed();
@@ -60,17 +75,17 @@ test("a mark that is refused is shown as it was before, unless there is a later 
 });
 
 test("marks that wait are sent when the page is left", () => {
-  const { sent, marks } = marksOf();
-  marks.set("a", true);
-  marks.set("a", false);
+  const { sent, set } = marksOf();
+  set("a", true);
+  set("a", false);
   leave();
   assert.deepEqual(sent, [["a", true], ["a", false]]);
 });
 
 test("marks that were sent while the page was left may fail when it is shown again", () => {
-  const { sent, shown, marks } = marksOf();
-  marks.set("a", true);
-  marks.set("b", true);
+  const { sent, shown, marks, set } = marksOf();
+  set("a", true);
+  set("b", true);
   leave({});
   assert.deepEqual(sent, [["a", true], ["b", true]]);
   for (let answers = 0; answers < 3; answers++) marks.failed();

@@ -7,7 +7,7 @@ import { failure } from "../../connection/server.js";
 import { answer, copyLink, named } from "../../draft/deep_links.js";
 import { voicePicked } from "../begin.js";
 import { LinkRefresh } from "../link_refresh.js";
-import { Marks } from "../../connection/marks.js";
+import { marks } from "../../connection/marks.js";
 import { Batches, groupOf } from "./batches.js";
 import { TakeGroup } from "./take_group.js";
 import { TakeList } from "./take_list.js";
@@ -35,7 +35,7 @@ class Takes {
     this.list = new TakeList(session());
     this.rows = new Map(); // by id
     this.links = new LinkRefresh(() => this.refresh());
-    this.stars = new Marks((id, starred) => trigger("star", { ids: this.list.ids, id, starred }), () => this.show());
+    marks.connect(() => this.show());
     this.soon = null;
     this.checking = null; // the take that is being checked: { id, repair, ticket, attempt }
     this.batches = new Batches(trigger, voicePicked);
@@ -168,7 +168,7 @@ class Takes {
   }
 
   star(id, starred) {
-    this.stars.set(id, starred);
+    marks.set(id, starred, () => this.trigger("star", { ids: this.list.ids, id, starred }));
     this.show();
   }
 
@@ -240,7 +240,7 @@ class Takes {
   showRow(take, place) {
     const row = this.rows.get(take.id) ?? this.newRow(take.id, place);
     const playing = window.reprisePlayer?.playing === take.id;
-    row.show({ ...take, starred: this.stars.of(take.id, take.starred) }, { playing, compared: this.list.chosen.includes(take.id), checking: this.checking });
+    row.show({ ...take, starred: marks.of(take.id, take.starred) }, { playing, compared: this.list.chosen.includes(take.id), checking: this.checking });
     const there = this.find(".rp-take-rows").children[place];
     if (there !== row.node) this.find(".rp-take-rows").insertBefore(row.node, there ?? null);
   }
@@ -273,8 +273,6 @@ export function mount(component) {
   const takes = new Takes(component);
   window.repriseTakes = {
     refresh: () => takes.refresh(),
-    starred: () => takes.stars.over(),
-    starFailed: () => takes.stars.failed(),
     endCheck: () => takes.endCheck(),
     endBatches: () => takes.endBatches(),
   };

@@ -3,7 +3,7 @@
 // for which the page reads the voice from `reprise.picking`.
 
 import { LinkRefresh } from "../link_refresh.js";
-import { Marks } from "../../connection/marks.js";
+import { marks } from "../../connection/marks.js";
 import { Newest } from "../../connection/answers/newest.js";
 import { answer, named } from "../../draft/deep_links.js";
 import { found, languageName, sorted, soundOf } from "../../library/voices.js";
@@ -31,7 +31,7 @@ class VoiceRail {
     this.list = this.find(".rp-rail-list");
     this.search = this.find("input");
     this.links = new LinkRefresh(() => trigger("renew_links"));
-    this.marks = new Marks((id, marked) => trigger("mark", { id, marked }), (id, marked) => this.showMark(id, marked));
+    marks.connect((id, marked) => this.showMark(id, marked));
     this.long = new LongList(this.list, () => this.show());
     this.search.oninput = () => this.long.restart();
     for (const part of [this.list, this.search]) part.onkeydown = (event) => this.move(event);
@@ -55,7 +55,7 @@ class VoiceRail {
     const { at, voices } = this.props.value ?? {};
     if (!voices || !this.newest.takes(at)) return; // an answer may come after a newer list
     Object.assign(this, { arrived: true, voices });
-    for (const voice of voices) voice.favourite = this.marks.of(voice.id, voice.favourite);
+    for (const voice of voices) voice.favourite = marks.of(voice.id, voice.favourite);
     learnColours(this.voices);
     answer("voice", this.voices.some(({ id }) => id === named("voice")));
     this.links.arrived();
@@ -170,7 +170,7 @@ class VoiceRail {
     this.stop = id; // it is shown at its new place, too
     this.showMark(id, marked);
     this.rows.get(id).querySelector(".rp-rail-star").focus();
-    this.marks.set(id, marked);
+    marks.set(id, marked, () => this.trigger("mark", { id, marked }));
   }
 
   showMark(id, marked) {
@@ -216,5 +216,5 @@ class VoiceRail {
 
 export function mount(component) {
   const rail = new VoiceRail(component);
-  window.repriseRail = { open: (opener) => rail.open(opener), marked: () => rail.marks.over(), markFailed: () => rail.marks.failed() };
+  window.repriseRail = { open: (opener) => rail.open(opener) };
 }
