@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from studio.engines.measured_speech import MeasuredSpeech
 
 EARLY = 1_000  # tickets to remember that were stopped while unknown
-TakeStop = Literal["cancelled", "disconnected"]  # stopped by the listener; stopped because the listener is gone
+TakeStop = Literal["cancelled", "disconnected", "unheard"]
+"""Why a take is stopped: by the listener; because the listener is gone; by a page that has given it up before it heard
+any of it, so that it is not stored."""
 
 
 @dataclass(eq=False)
 class RunningTake:
-    """A take being generated. stopped: why it was first stopped; None if it was not."""
+    """A take being generated. stopped: why it was first stopped, or "unheard"; None if it was not."""
 
     session: str
     speech: MeasuredSpeech | None = None
@@ -67,10 +69,10 @@ class RunningTakes:
         with self._lock:
             take = self._takes.get(ticket)
             if take is None:
-                if reason == "cancelled" and ticket not in self._early:
+                if reason != "disconnected" and ticket not in self._early:
                     self._early.append(ticket)
                 return
-            take.stopped = take.stopped or reason
+            take.stopped = reason if reason == "unheard" else take.stopped or reason
             speech = take.speech
         if speech is not None:
             speech.cancel()

@@ -256,7 +256,7 @@ def refusing(page: Page, containing: str) -> Iterator[None]:
     page.route("**/gradio_api/run/**", refuse)
     yield
     expect(page.get_by_text("The server refused a request of this page.")).to_be_visible()
-    page.unroute_all(behavior="wait")
+    page.unroute("**/gradio_api/run/**", refuse)
     page.evaluate("delete navigator.userActivation")
 
 

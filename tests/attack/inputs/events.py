@@ -37,14 +37,14 @@ NASTY = (
 TICKET = "0123456789abcdef"
 # Event data by element and event name.
 SENT: dict[tuple[str, str], dict[str, Any]] = {
-    ("rp-player-block", "stop_speech"): {"ticket": TICKET},
+    ("rp-player-block", "stop_speech"): {"ticket": TICKET, "unheard": True},
     ("rp-takes", "renew_links"): {"ids": [NO_ID]},
     ("rp-takes", "star"): {"ids": [NO_ID], "id": NO_ID, "starred": True},
     ("rp-takes", "erase"): {"ids": [NO_ID], "id": NO_ID},
     ("rp-takes", "seed"): {"seed": 7},
     ("rp-takes", "again"): {"id": NO_ID, "same": True, "ticket": TICKET},
     ("rp-takes", "speak_more"): {"tickets": [TICKET]},
-    ("rp-takes", "stop_speech"): {"tickets": [TICKET]},
+    ("rp-takes", "stop_speech"): {"tickets": [TICKET], "unheard": True},
     ("rp-voices", "mark"): {"id": NO_ID, "marked": True},
     ("rp-dictionary", "save_entry"): {"word": "a", "spoken": "b", "language": "", "match_case": False},
     ("rp-dictionary", "erase"): {"word": "a", "spoken": "b", "match_case": False, "language": ""},

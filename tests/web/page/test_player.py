@@ -117,7 +117,7 @@ def build(_folder: str) -> None:
         )  # fmt: skip
     given_up = gr.Button("Give up").click(
         quick_messages, [stage], stage,
-        js="() => { const ticket = window.reprisePlayer.begin(); window.reprisePlayer.stop(); return [ticket]; }",
+        js="() => { const ticket = window.reprisePlayer.begin(); window.reprisePlayer.stopAll(); return [ticket]; }",
         preprocess=False, show_progress="hidden",
     )  # fmt: skip
     stage.stop_speech(None, js="() => { window.stops = (window.stops ?? 0) + 1; }", trigger_mode="multiple")
@@ -467,7 +467,7 @@ def test_failed_take_restores_the_previous_one(page: Page) -> None:
     wave.press("ArrowLeft")
     for button, act, says in (
         ("Fail", "", "No place is free."),
-        ("", "window.reprisePlayer.begin(), window.reprisePlayer.stop()", "Stopped before it began."),
+        ("", "window.reprisePlayer.begin(), window.reprisePlayer.stopAll()", "Stopped before it began."),
         ("", "window.reprisePlayer.begin(), window.reprisePlayer.refused()", "The request failed"),
         ("Wait", "window.reprisePlayer.refused()", "The request failed"),
         ("", "window.reprisePlayer.refuse('Write a sentence.')", "Write a sentence."),
@@ -492,7 +492,7 @@ def test_failed_take_restores_the_previous_one(page: Page) -> None:
     assert page.evaluate("window.stopsAtTheEnd") == 1, "the server is asked once to end a take that was given up"
     page.locator(".rp-play").click()
     until(page, "player.playing === 'take-1' && stats.position > 1.1 * 22050")
-    page.evaluate("window.reprisePlayer.begin(), window.reprisePlayer.forget('take-1'), window.reprisePlayer.stop()")
+    page.evaluate("window.reprisePlayer.begin(), window.reprisePlayer.forget('take-1'), window.reprisePlayer.stopAll()")
     expect(page.locator(".rp-play")).to_be_disabled()
     assert stats(page)["on"] is None, "a take that was deleted meanwhile is not restored"
 

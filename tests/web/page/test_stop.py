@@ -32,7 +32,7 @@ def press_escape(page: Page) -> None:
 def test_stop_ends_all_sound_from_another_tab_and_escape_closes_menus_first(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
-    """Uses the button and the key in turn. Keys move between tabs."""
+    """Uses the buttons and the key in turn. Keys move between tabs."""
     anna = library.add(voice("Anna", seconds=20))
     kept = storage.history.add(spoken("Kept."))
     assert kept is not None
@@ -68,7 +68,9 @@ def test_stop_ends_all_sound_from_another_tab_and_escape_closes_menus_first(
         page.wait_for_function("window.reprisePlayer.playing !== null", polling=100)
         open_tab(page, "Speak")
         assert page.evaluate("window.reprisePlayer.playing !== null")
-        press_escape(page)
+        beside_speak = page.locator("#rp-stop")
+        expect(beside_speak).to_have_attribute("title", "Stops all speech and playback on this page (Esc)")
+        beside_speak.click()
         expect(stop).to_be_disabled()
         wait_for_silence(page)
         until(lambda: engine.speeches[-1].cancelled)

@@ -78,7 +78,7 @@ class Player {
     return ticket;
   }
 
-  // Called in the click on Stop. Pauses playback at once. The spoken part of a take is kept; a take that the server has
+  // Ends the take that is being spoken. Pauses playback at once. The spoken part of a take is kept; a take that the server has
   // not begun yet is given up.
   stop() {
     this.playback.pause();
@@ -127,9 +127,9 @@ class Player {
     else if (message.kind !== "end") this.end(message.ticket);
   }
 
-  // Asks the server once to end a take that was given up before the server knew it.
+  // Asks the server once to end a take that was given up, of which nothing was heard: it is not stored.
   end(ticket) {
-    if (ticket !== this.ended) this.trigger("stop_speech", { ticket });
+    if (ticket !== this.ended) this.trigger("stop_speech", { ticket, unheard: true });
     this.ended = ticket;
   }
 
@@ -265,7 +265,7 @@ export function mount(component) {
     begin: () => player.begin(),
     sent: () => player.event.begun(),
     over: () => player.event.over(),
-    stop: () => player.stop(),
+    stopAll: () => player.stopAll(),
     activity: (name, stop) => player.activity(name, stop),
     refused: () => player.refused(),
     refuse: (reason) => player.refuse(reason),

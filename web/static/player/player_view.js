@@ -238,6 +238,7 @@ export class PlayerView {
     const stop = this.find(".rp-stop-all");
     if (!active && stop === document.activeElement) (this.find(".rp-play:enabled") ?? this.area).focus();
     stop.disabled = !active;
+    document.querySelector("#rp-stop")?.setAttribute("title", stop.title); // made by Gradio
   }
 
   paint(pen, width, height, colour) {

@@ -110,10 +110,22 @@ class FurtherTakes(Payload):
     tickets: Annotated[list[Ticket], Field(min_length=1, max_length=MAX_TAKES - 1)]
 
 
+class StoppedTakes(FurtherTakes):
+    """Takes to stop. unheard: as `TakeStop`."""
+
+    unheard: bool = False
+
+
 class TakeTicket(Payload):
     """The ticket of a take, None for an invalid one."""
 
     ticket: Annotated[Ticket | None, default_if_invalid(None)]
+
+
+class StoppedTake(TakeTicket):
+    """A take to stop. unheard: as `TakeStop`."""
+
+    unheard: bool = False
 
 
 class PlayedSound(Payload):
@@ -191,8 +203,9 @@ class SpeakHandlers:
     def stop_more(self, event: gr.EventData) -> None:
         """Stop further takes."""
         with suppress(UnexpectedPayload):
-            for ticket in parse_payload(FurtherTakes, event).tickets:
-                self._context.running.stop(ticket)
+            stopped = parse_payload(StoppedTakes, event)
+            for ticket in stopped.tickets:
+                self._context.running.stop(ticket, "unheard" if stopped.unheard else "cancelled")
 
     def speak_again(self, token: Any, request: gr.Request, event: gr.EventData) -> Generator[Message, None, None]:
         """As `speak`, with the text, voice and settings of take `id`, and its seed if `same`, else a new one."""
@@ -210,7 +223,8 @@ class SpeakHandlers:
     def stop(self, event: gr.EventData) -> None:
         """Stop the take with the page's ticket. Its generator then ends with its last message."""
         with suppress(UnexpectedPayload):  # no running take has an invalid ticket
-            self._context.running.stop(parse_payload(TakeTicket, event).ticket or "")
+            stopped = parse_payload(StoppedTake, event)
+            self._context.running.stop(stopped.ticket or "", "unheard" if stopped.unheard else "cancelled")
 
     @skip_on_error(1)
     def renew_links(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
@@ -268,7 +282,9 @@ class SpeakHandlers:
             yield {**end, "unspeakable": True} if isinstance(error, InvalidText) else end
 
     def _store(self, pending: PendingTake, result: SpeechResult | None, reason: str) -> TakeRecord | None:
-        """Store a take as `TakeStore.save` does. reason: of a take without a result."""
+        """Store a take as `TakeStore.save` does, unless its page has given it up. reason: of one without a result."""
+        if pending.running.stopped == "unheard":
+            return None
         spoken = pending.take.finish(self._context.engine.info.name, result, reason)
         if spoken.stop_reason == "cancelled" and pending.running.stopped:
             spoken = replace(spoken, stop_reason=pending.running.stopped)

@@ -109,7 +109,7 @@ def _listen_to_speech(
         listener.failure(None, js="() => { window.reprisePlayer.refused(); }")
         listener.then(None, js="() => { window.reprisePlayer.over(); }")
         listen(listener.then, lambda: broadcast_change("history"), None, shared.changes)
-    stop.click(None, js="() => { window.reprisePlayer.stop(); }")
+    stop.click(None, js="() => { window.reprisePlayer.stopAll(); }")
     for component in (shared.text, settings[0]):
         component.change(None, js="() => { window.reprisePlayer?.clearMessage(); }")
     listen(player.stop_speech, handlers.stop, None, None, js=REPEATED, trigger_mode="multiple")

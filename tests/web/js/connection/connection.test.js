@@ -130,12 +130,13 @@ const refusing = () => Promise.reject(new TypeError("Failed to fetch"));
 
 function transport(fetch, present = async () => {}) {
   const counts = { lost: 0, useless: 0, refused: 0, missed: 0 };
+  const unsent = [];
   const count = (what) => () => (counts[what] += 1);
   const answers = new LatestAnswers(events);
   const user = { isActive: true };
-  const more = { refused: count("refused"), missed: count("missed"), present, isActive: () => user.isActive, after() {} }; // timers would keep Node running
+  const more = { refused: count("refused"), missed: count("missed"), unsent: (data) => unsent.push(data), present, isActive: () => user.isActive, after() {} }; // timers would keep Node running
   const made = new Transport({ fetch, answers, version: "v1", lost: count("lost"), useless: count("useless"), ...more });
-  return { counts, made, user };
+  return { counts, made, user, unsent };
 }
 
 test("only late outputs of an answer are replaced", async () => {
@@ -232,12 +233,12 @@ test("calls name the page's version; a refusal of the page makes it useless", as
   assert.deepEqual(counts, { lost: 0, useless: 6, refused: 0, missed: 0 });
 });
 
-test("the reason of a refused event of the queue is told by its status", async () => {
+test("the reason of a refused event of the queue is told by its status, and events that have not joined by their data", async () => {
   let answer;
-  const { made } = transport(() => answer());
+  const { made, unsent } = transport(() => answer());
   const refused = async (status) => {
     answer = async () => new Response("{}", { status });
-    await made.send(JOIN, body(1));
+    await made.send(JOIN, { body: JSON.stringify({ event_data: status }) });
     return made.failure;
   };
   for (const status of [401, 409, 422]) assert.equal(await refused(status), "player.reload");
@@ -246,8 +247,9 @@ test("the reason of a refused event of the queue is told by its status", async (
   assert.equal(await refused(200), "player.failed", "it failed after it had joined");
   await refused(503);
   answer = refusing;
-  await made.send(JOIN, body(1));
+  await made.send(JOIN, { body: JSON.stringify({ event_data: "lost" }) });
   assert.equal(made.failure, "player.failed");
+  assert.deepEqual(unsent, [401, 409, 422, 429, 503, 413, 503, "lost"]);
 });
 
 const messages = (text) => text.split("\n\n").filter(Boolean).map((each) => JSON.parse(each.replace(/^data: /, "")).msg);
@@ -387,7 +389,7 @@ test("requests that are not answered when the server is gone end some time later
     });
   let lost = 0;
   const after = (_ms, done) => timers.push(done);
-  const made = new Transport({ fetch, answers: new LatestAnswers([]), version: "v1", lost: () => (lost += 1), useless() {}, missed() {}, after });
+  const made = new Transport({ fetch, answers: new LatestAnswers([]), version: "v1", lost: () => (lost += 1), useless() {}, missed() {}, unsent() {}, after });
   const joins = made.send(JOIN, body(1));
   timers.splice(0).forEach((done) => done());
   assert.equal((await joins).status, 503, "no matter whether the server is gone");

@@ -14,6 +14,7 @@ let pick; // picks a voice
 let batches;
 beforeEach(() => {
   [sent, stop] = [[], null];
+  globalThis.document = new EventTarget();
   window.reprisePlayer = { stats: { ticket: "a" }, activity: (_, act) => (stop = act) };
   const picked = new Promise((resolve) => (pick = resolve));
   batches = new Batches((event, { tickets }) => sent.push([event, ...tickets]), () => picked);
@@ -64,7 +65,21 @@ test("all groups are stopped together, and are over if their event fails", () =>
   stop();
   const stops = [["stop_speech", "a-2"], ["stop_speech", "b-2", "b-3", "b-4"]];
   assert.deepEqual(sent, stops);
-  batches.endAll();
+  batches.failed();
   assert.deepEqual(sent, [...stops, ...stops], "the server may be speaking them");
   assert.equal(stop, null);
+});
+
+test("an event that the server has not taken ends only its group", () => {
+  batches.begun("a", 1);
+  batches.begun("b", 2);
+  const unsent = (detail) => document.dispatchEvent(Object.assign(new Event("reprise:unsent"), { detail }));
+  unsent(null); // another event
+  unsent({ tickets: ["b-2", "b-3"] });
+  batches.failed();
+  assert.deepEqual(sent, [["stop_speech", "b-2", "b-3"]], "its answer may be lost");
+  stop();
+  assert.deepEqual(sent.slice(1), [["stop_speech", "a-2"]]);
+  batches.failed();
+  assert.deepEqual([sent.length, stop], [3, null], "the messages about all events are lost");
 });

@@ -184,6 +184,22 @@ def test_stop_before_the_first_chunk_keeps_nothing(speaking: SpeakHandlers, anna
     assert (end["stop_reason"], end["wav"], end["take"], end["total"]) == ("cancelled", None, None, 0)
 
 
+@pytest.mark.parametrize("left", [False, True])
+def test_take_that_its_page_has_given_up_unheard_is_not_stored(
+    speaking: SpeakHandlers, context: WebContext, storage: Storage, anna: str, left: bool
+) -> None:
+    take = messages(speaking, "Long text. " * 20, anna)
+    next(take), next(take)
+    speaking.stop(gr.EventData(None, {"ticket": "t"}))
+    speaking.stop(gr.EventData(None, {"ticket": "t", "unheard": True}))
+    if left:
+        take.close()  # type: ignore[attr-defined]
+        until(lambda: not any(thread.name == "reprise-keep" for thread in threading.enumerate()))
+    else:
+        assert list(take)[-1]["take"] is None
+    assert storage.history.page().total == 0
+
+
 def test_leaving_the_page_ends_the_take_and_keeps_the_spoken_part(
     speaking: SpeakHandlers, engine: FakeEngine, storage: Storage, anna: str
 ) -> None:

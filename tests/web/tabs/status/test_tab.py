@@ -89,6 +89,7 @@ def test_recogniser_is_installed_model_is_loaded_and_named_and_status_is_polled_
         with hold_response(page, "is not audio", lambda: field.set_input_files(text)):
             field.set_input_files({"name": "it.mp3", "mimeType": "audio/mpeg", "buffer": file})
             expect(found).to_contain_text("Made with Reprise")
+            uploads[0].abort()
         expect(found.get_by_text("Voice: Anna.")).to_be_visible()
         other = encode_audio(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE, "wav")
         field.set_input_files({"name": "x.wav", "mimeType": "audio/wav", "buffer": other})

@@ -5,6 +5,8 @@ export class Batches {
   constructor(trigger, voicePicked) {
     Object.assign(this, { trigger, voicePicked });
     this.tickets = new Map(); // of further takes being spoken, by group
+    this.refused = 0; // events that the server has not taken, and whose failure is still to be told
+    document.addEventListener("reprise:unsent", ({ detail }) => detail?.tickets && this.refuse(detail.tickets));
     this.group = null; // of the take that is played while it is generated; null if it is the only one
   }
 
@@ -30,11 +32,27 @@ export class Batches {
     this.tell();
   }
 
-  // Called when their event failed: no more of them will arrive. The server may be speaking them.
-  endAll() {
-    this.stopAll();
+  // The server has not taken the event of a group, or its answer is lost: it may be speaking them.
+  refuse(tickets) {
+    this.refused += 1;
+    this.giveUp(tickets);
+    this.end(groupOf(tickets[0]));
+  }
+
+  // Called when their event failed: no more of them will arrive. If it was not refused, the messages about all events are lost.
+  failed() {
+    if (this.refused) {
+      this.refused -= 1;
+      return;
+    }
+    this.tickets.forEach((tickets) => this.giveUp(tickets));
     this.tickets.clear();
     this.tell();
+  }
+
+  // Has the server end takes that will not arrive, which are not stored.
+  giveUp(tickets) {
+    this.trigger("stop_speech", { tickets, unheard: true });
   }
 
   // The server accepts the tickets of one group.

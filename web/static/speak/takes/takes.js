@@ -106,9 +106,9 @@ class Takes {
     this.refresh();
   }
 
-  // Called when the event of the further takes failed: no more of them will arrive.
+  // Called when an event of further takes failed.
   endBatches() {
-    this.batches.endAll();
+    this.batches.failed();
     this.message = words(failure());
     this.refresh();
   }
