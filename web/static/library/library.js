@@ -48,7 +48,7 @@ class Library {
 
   listen() {
     const root = this.part(".rp-library");
-    root.addEventListener("click", (event) => this.press(event.target.closest("[data-act]")));
+    root.addEventListener("click", ({ target, detail }) => this.press(target.closest("[data-act]"), detail));
     root.addEventListener("submit", (event) => this.submit(event));
     root.addEventListener("keydown", (event) => this.key(event));
     root.addEventListener("focusout", (event) => this.leave(event));
@@ -139,12 +139,14 @@ class Library {
 
   // ---- controls
 
-  press(button) {
+  // clicks: two or more for a double click by habit, which would duplicate a voice twice.
+  press(button, clicks) {
     if (!button) return;
     const { act: what } = button.dataset;
     const id = button.closest("[data-id]")?.dataset.id;
     const voice = this.voice(id);
     if (what === "hear") return window.reprisePlayer?.toggle(soundOf(voice), voice.clip, { voice, status: words("card.clip_of", { name: voice.name }) }).then(() => this.mark());
+    if (clicks > 1) return undefined;
     if (what === "edit" || what === "name") return this.edit(id, what);
     if (what === "clips") return this.changeClips(id);
     if (what === "cancel") return this.cancel();

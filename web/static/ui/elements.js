@@ -16,6 +16,9 @@ export function create(tag, { text, ...attributes } = {}, ...children) {
 
 export const button = (attributes, ...children) => create("button", { type: "button", ...attributes }, ...children);
 
+// A listener for a button that would do something twice if it is clicked doubly by habit.
+export const once = (act) => (event) => event.detail < 2 && act(event);
+
 // Whether an element is displayed. Safari before 17.4 has no checkVisibility().
 export const isShown = (element) => element.checkVisibility?.() ?? element.getClientRects().length > 0;
 

@@ -325,7 +325,7 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
     expect(adam.get_by_role("button")).to_have_count(4)
     for name in ("Hear Adam", "Use this voice", "Duplicate Adam", "Copy link: Adam"):
         expect(adam.get_by_role("button", name=name)).to_be_visible()
-    adam.get_by_role("button", name="Duplicate").click()
+    adam.get_by_role("button", name="Duplicate").dblclick()
     expect(page.get_by_text("“Adam” is your own copy.")).to_be_visible()
     edit_during_other_changes(page, folder)
 

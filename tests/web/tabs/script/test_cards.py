@@ -57,9 +57,9 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
             page.keyboard.press(key)
             expect(tab(page).get_by_label(label)).to_have_value(stored)
             expect(tab(page).get_by_role("alert")).to_be_visible()
-        card(page, 1).get_by_role("button", name="Split at the cursor").click()
+        card(page, 1).get_by_role("button", name="Split at the cursor").dblclick()
         expect(text(page, 2)).to_have_value("How are you?")
-        card(page, 1).get_by_role("button", name="Add a card below").click()
+        card(page, 1).get_by_role("button", name="Add a card below").dblclick()
         expect(text(page, 2)).to_be_focused()
         page.keyboard.type("Refuse this one.")
         # The key that ends the conversion of what was typed, as Safari sends it.

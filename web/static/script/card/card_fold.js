@@ -1,7 +1,7 @@
 // The less frequent actions on a card, with its takes. They are built when they are unfolded.
 
 import { show } from "../fields.js";
-import { button, create } from "../../ui/elements.js";
+import { button, create, once } from "../../ui/elements.js";
 import { lengthOf } from "../../ui/format.js";
 import { drawing } from "../../ui/icons.js";
 import { deleteWithUndo } from "../../ui/undo.js";
@@ -35,7 +35,7 @@ export class CardFold {
   build() {
     const { parts, view } = this;
     const { editor } = view;
-    const tool = (key, onclick) => button({ text: words(key), onclick });
+    const tool = (key, act) => button({ text: words(key), onclick: once(act) });
     parts.pause = create("input", {
       type: "number", min: "0", max: "60", step: "0.1", class: "rp-script-card-pause",
       onchange: () => view.enter(parts.pause, "pause", { seconds: parts.pause.valueAsNumber || 0 }),
