@@ -43,10 +43,15 @@ function nameHeading(voice) {
 const about = (voice) => joined([languageName(voice.language, pageLanguage()), secondsOf(voice.seconds, pageLanguage())]);
 
 function past(voice) {
-  const used = voice.times ? words("library.used", { time: lengthOf(voice.spoken, pageLanguage()) }) : words("library.unused");
-  if (voice.shared) return create("p", { text: used });
-  const made = words("library.made", { date: day(voice.made) });
-  return create("p", {}, create("span", { text: made }), " · ", create("span", { text: used }));
+  const facts = [
+    voice.shared ? null : words("library.made", { date: day(voice.made) }),
+    voice.times ? words("library.used", { time: lengthOf(voice.spoken, pageLanguage()) }) : null,
+  ].filter(Boolean);
+  const agreed = consent(voice);
+  return [
+    facts.length && create("p", {}, ...facts.flatMap((text, i) => [i ? " · " : "", create("span", { text })])),
+    agreed && create("p", { text: agreed }),
+  ].filter(Boolean);
 }
 
 function consent(voice) {
@@ -71,14 +76,14 @@ function tools(voice) {
 }
 
 export function shownCard(voice) {
-  const agreed = consent(voice);
+  const lines = past(voice);
   const tags = voice.tags.map((tag) => create("li", { text: tag }));
   const parts = [
     create("div", { class: "rp-lib-card-head" }, hearButton(voice),
       create("div", {}, nameHeading(voice), create("p", { text: about(voice) }))),
     voice.description && create("p", { class: "rp-lib-card-about", text: voice.description }),
     tags.length && create("ul", { class: "rp-lib-tags", "aria-label": words("library.tags") }, ...tags),
-    create("div", { class: "rp-lib-past" }, past(voice), ...(agreed ? [create("p", { text: agreed })] : [])),
+    lines.length && create("div", { class: "rp-lib-past" }, ...lines),
     create("div", { class: "rp-lib-card-acts" }, act("speak_with", words("library.speak_with"), { class: "rp-lib-main" }),
       create("span", { class: "rp-lib-card-tools" }, ...tools(voice))),
   ];
