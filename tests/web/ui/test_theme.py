@@ -10,6 +10,7 @@ from storage import Storage
 from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.visiting import SERIOUS, open_tab, picker, violations, visit
+from web.ui.i18n import Translations
 from web.ui.modules import STATIC
 
 Serve = Callable[..., str]
@@ -132,9 +133,15 @@ def check_forced_colours(page: Page) -> None:
 
 
 def check_model_notice(page: Page) -> None:
-    """Check that the model's notice is beside the tabs where they share a line, and opens within the window."""
-    page.set_viewport_size(LAPTOP)
+    """Check that the notice of the bundled model is shown in full, that a notice is beside the tabs where they share a
+    line, and that it opens within the window.
+    """
     details = page.locator(".rp-model-notice")
+    for size in (PHONE, LAPTOP):
+        page.set_viewport_size(size)
+        for texts in Translations.load().languages.values():
+            shown = "(node, text) => { node.textContent = text; return node.scrollHeight <= node.clientHeight; }"
+            assert details.locator("summary").evaluate(shown, texts["model.notice_bundled"]), texts["heading.running"]
     details.locator("summary").click()
     expect(details).to_have_attribute("open", "")
     assert details.locator("summary").evaluate("notice => notice.getBoundingClientRect().top") >= 0

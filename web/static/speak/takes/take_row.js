@@ -67,7 +67,7 @@ export class TakeRow {
     const text = take.text.length > IN_LABEL ? `${take.text.slice(0, IN_LABEL)}…` : take.text;
     this.text.textContent = take.text;
     const language = pageLanguage();
-    this.facts.textContent = `${joined(factsOf(take, language))} · `;
+    this.facts.textContent = joined(factsOf(take, language));
     this.facts.title = paceOf(take, language);
     this.seed.textContent = words("takes.seed", { seed: String(take.seed) });
     this.play.dataset.sounding = playing;
