@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,11 +18,15 @@ def quick_interpreter() -> Iterator[None]:
 
     It undoes only what it does when the launch begins, and searching the language takes most of its time. Loops whose
     length is no constant work, too: Triton 3.6 hands NumPy's arrays of one element to `int`, which NumPy 2.4 refuses.
+
+    Left out is what is computed and never used: whether sums and products overflow, which is asserted in debugging only
+    and takes a quarter of the time, and the names of shapes' types.
     """
     if DEVICE == "cuda":
         yield
         return
     import triton.language as tl
+    from triton.language import core
     from triton.runtime import interpreter
 
     patch, patched = interpreter._patch_lang, set[int]()  # modules of the functions called in this launch
@@ -40,7 +45,14 @@ def quick_interpreter() -> Iterator[None]:
         tl.tensor.__index__ = lambda self: int(self.handle.data.item())
         return scope
 
+    def unnamed(made: Any, types: Any, fields: Any = None) -> None:
+        made.types, made.fields = types, fields or [""] * len(types)
+
+    builder = interpreter.interpreter_builder
+    assert not builder.options.debug
     with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(builder, "options", replace(builder.options, sanitize_overflow=False))
+        patches.setattr(core.tuple_type, "__init__", unnamed)
         patches.setattr(interpreter, "_LangPatchScope", Scope)
         patches.setattr(interpreter, "_patch_lang", patch_once)
         yield
