@@ -8,6 +8,9 @@ nor move the weights to it.
 
 import sys
 
+import web  # noqa: F401 - before Gradio, which `spaces` imports, as in app.py
+
+# isort: split
 import spaces
 from spaces.zero import torch as zero_torch
 
