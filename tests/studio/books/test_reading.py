@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -632,24 +633,24 @@ def test_pdf_numbers_that_are_text_are_kept(tmp_path: Path, style: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "key"),
+    ("make", "key"),
     [
-        (b"%PDF-1.4 and nothing more", "damaged"),
-        (pdf([["Secret."]], password="x"), "encrypted"),
-        (pdf([[], []]), "scanned"),
-        (epub(["<p>Hello.</p>"])[:-200], "damaged"),
-        (epub([BOMB]), "too_large"),
-        (epub(["<p>Hello.</p>"], **{"META-INF/encryption.xml": ENCRYPTION}), "encrypted"),
-        (archive({"META-INF/container.xml": CONTAINER}), "damaged"),
-        (archive({"META-INF/container.xml": "<broken"}), "damaged"),
-        (archive({"META-INF/container.xml": ENTITIES + "<x>&b;&b;</x>"}), "damaged"),
-        (archive({"word/document.xml": "<x/>"}), "damaged"),
-        (archive({"word/document.xml": BOMB}), "too_large"),
+        (lambda: b"%PDF-1.4 and nothing more", "damaged"),
+        (lambda: pdf([["Secret."]], password="x"), "encrypted"),
+        (lambda: pdf([[], []]), "scanned"),
+        (lambda: epub(["<p>Hello.</p>"])[:-200], "damaged"),
+        (lambda: epub([BOMB]), "too_large"),
+        (lambda: epub(["<p>Hello.</p>"], **{"META-INF/encryption.xml": ENCRYPTION}), "encrypted"),
+        (lambda: archive({"META-INF/container.xml": CONTAINER}), "damaged"),
+        (lambda: archive({"META-INF/container.xml": "<broken"}), "damaged"),
+        (lambda: archive({"META-INF/container.xml": ENTITIES + "<x>&b;&b;</x>"}), "damaged"),
+        (lambda: archive({"word/document.xml": "<x/>"}), "damaged"),
+        (lambda: archive({"word/document.xml": BOMB}), "too_large"),
     ],
 )
-def test_hostile_files_raise_specific_errors(tmp_path: Path, data: bytes, key: str) -> None:
+def test_hostile_files_raise_specific_errors(tmp_path: Path, make: Callable[[], bytes], key: str) -> None:
     with pytest.raises(Unreadable) as error:
-        read(tmp_path, data, "book.epub")
+        read(tmp_path, make(), "book.epub")
     assert error.value.key == f"books.{key}"
 
 
