@@ -1,17 +1,22 @@
 """OpenAI's Python client, and the requests of other known programs."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
-import openai
 import pytest
 
 from tests.api.conftest import TEXT, Server, bearer, decode_audio, same_sound
 from tests.api.voices import delete_voices
 from tests.paths import CLIP
 from tests.support.looping import run
+
+if TYPE_CHECKING:  # importing it takes a second, which each worker would spend
+    import openai
 
 WORDS = "The train was late, so we walked along the river."
 
@@ -20,6 +25,8 @@ pytestmark = pytest.mark.usefixtures("short_turns")
 
 @pytest.fixture(scope="module")
 def openai_client(server: Server) -> openai.OpenAI:
+    import openai
+
     return openai.OpenAI(base_url=f"{server.url}/v1", api_key="not-needed", max_retries=0)
 
 
@@ -45,6 +52,8 @@ def test_python_client_reads_events(openai_client: openai.OpenAI) -> None:
 
 
 def test_async_python_client_speaks(server: Server) -> None:
+    import openai
+
     async def speak() -> tuple[bytes, bytes]:
         async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client:
 
@@ -60,6 +69,8 @@ def test_async_python_client_speaks(server: Server) -> None:
 
 
 def test_python_client_manages_voices(openai_client: openai.OpenAI, server: Server) -> None:
+    import openai
+
     voice = openai_client.audio.voices.create(
         name="Anna", audio_sample=CLIP, consent="Anna Gray", extra_body={"ref_text": WORDS}
     )
@@ -77,6 +88,8 @@ def test_python_client_manages_voices(openai_client: openai.OpenAI, server: Serv
 
 
 def test_python_client_manages_recorded_consents(openai_client: openai.OpenAI, server: Server) -> None:
+    import openai
+
     consents = openai_client.audio.voice_consents
     first, second, third = (
         consents.create(name=name, language="en-US", recording=CLIP) for name in ("Anna Gray", "Ben Gray", "Cleo Gray")
@@ -111,6 +124,8 @@ def test_python_client_manages_recorded_consents(openai_client: openai.OpenAI, s
 
 
 def test_python_client_lists_models_and_reads_errors(openai_client: openai.OpenAI, server: Server) -> None:
+    import openai
+
     assert next(model.id for model in openai_client.models.list()) == "bundled"
     assert openai_client.models.retrieve("tts-1").owned_by == "reprise"
     with pytest.raises(openai.NotFoundError, match="no voice called “Nobody”"):
