@@ -189,7 +189,7 @@ def parse_range(asked: str, size: int) -> range | None:
 
 
 def _headers(file: DownloadFile) -> dict[str, str]:
-    tag = f'"{hashlib.sha256(file.data).hexdigest()[:32]}"'
+    tag = f'"{hashlib.sha256(file.data).hexdigest()}"'
     return {**_private(file.name), "Accept-Ranges": "bytes", "ETag": tag}
 
 

@@ -199,6 +199,7 @@ def test_sign_rejects_unknown_kinds_invalid_durations_and_long_ids(links: Downlo
             links.sign(ANNA, kind, "1", seconds)
     with pytest.raises(InvalidInput, match="200 characters"):
         links.sign(ANNA, "take", "x" * 201)
+    assert links.sign(ANNA, "take", "x" * 200, MAX_VALID_SECONDS)
 
 
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 200))

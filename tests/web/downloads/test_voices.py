@@ -1,6 +1,7 @@
 """Export of an owner's voices as one archive that can be imported again."""
 
 import io
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
@@ -64,6 +65,21 @@ def test_archive_without_own_voices_is_refused(library: VoiceLibrary) -> None:
             archive_producer(library)("local", asked)
     with pytest.raises(VoiceNotFound):
         archive_producer(library)("other", record.id)
+
+
+def test_archive_that_cannot_be_written_leaves_no_open_file(
+    library: VoiceLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(voice_id: str, *, owner: str) -> bytes:
+        raise OSError("No space left on device")
+
+    library.add(voice("Anna"))
+    monkeypatch.setattr(library, "export_voice", full)
+    with tempfile.TemporaryFile() as file:
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda: file)
+        with pytest.raises(OSError, match="space"):
+            archive_producer(library)("local", "all")
+        assert file.closed
 
 
 def test_archive_lists_unreadable_voices(library: VoiceLibrary, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
