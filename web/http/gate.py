@@ -117,7 +117,7 @@ class Gate:
         elif self._policy.routes.kind("GET", scope["path"]) == "api" and self._api:
             await self._pass_to_api(self._api, scope, receive, send)
         else:  # the page opens no websocket
-            await send({"type": "websocket.close", "code": 1008})
+            await send({"type": "websocket.close"})
 
     async def _pass_to_api(self, api: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         headers, scheme = Headers(scope=scope), scope.get("scheme", "http").replace("ws", "http")

@@ -75,8 +75,7 @@ class ResponseHeaders:
         Of Gradio's two login cookies, one is also sent when the page is embedded, the other one also over http.
         """
         cookies = headers.getlist("set-cookie")
-        if cookies:
-            del headers["set-cookie"]
+        del headers["set-cookie"]
         for text in cookies:
             headers.append("set-cookie", self._restrict(text, secure=encrypted or self._framed))
 

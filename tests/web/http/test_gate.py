@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from engine.errors import InvalidOption
 from storage import Storage, VoiceLibrary
@@ -263,8 +265,14 @@ def test_large_body_of_unknown_length_is_aborted(ask: Ask) -> None:
 
 
 def test_calls_require_json_content_type(ask: Ask) -> None:
-    form = {"content-type": "text/plain"}
-    assert ask("POST", "gradio_api/run/predict", content=b'{"data":[]}', headers=form).status_code == 415
+    for kind in ({"content-type": "text/plain"}, {}):
+        assert ask("POST", "gradio_api/run/predict", content=b'{"data":[]}', headers=kind).status_code == 415
+
+
+def test_websockets_are_refused(url: str) -> None:
+    with pytest.raises(InvalidStatus) as refused, connect(url.replace("http", "ws", 1) + "gradio_api/queue/data"):
+        pass
+    assert refused.value.response.status_code == 403
 
 
 # --- pages of another version
