@@ -269,6 +269,20 @@ def test_calls_require_json_content_type(ask: Ask) -> None:
         assert ask("POST", "gradio_api/run/predict", content=b'{"data":[]}', headers=kind).status_code == 415
 
 
+@pytest.mark.parametrize(
+    ("headers", "language"),
+    [
+        ({"cookie": "a=b; reprise_language=de"}, "de"),
+        ({"cookie": "reprise_language=zh-CN"}, "zh-CN"),
+        ({"cookie": "reprise_language=de,ja"}, "fr"),
+        ({"x-note": "reprise_language=de"}, "fr"),
+    ],
+)
+def test_chosen_language_precedes_that_of_the_browser(ask: Ask, headers: dict[str, str], language: str) -> None:
+    page = ask("GET", "", headers={"accept-language": "fr", **headers}).text
+    assert f"/page-{language}.js" in page
+
+
 def test_websockets_are_refused(url: str) -> None:
     with pytest.raises(InvalidStatus) as refused, connect(url.replace("http", "ws", 1) + "gradio_api/queue/data"):
         pass
