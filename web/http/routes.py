@@ -73,7 +73,7 @@ class AllowedRoutes:
 
     def without_root(self, path: str) -> str:
         """Return a path without the proxy's root path."""
-        if self._root and (path == self._root or path.startswith(self._root + "/")):
+        if path == self._root or path.startswith(self._root + "/"):
             return path.removeprefix(self._root) or "/"
         return path
 

@@ -45,7 +45,7 @@ class StartupToken:
 
     def matches(self, given: str) -> bool:
         """Return whether this is the token."""
-        return hmac.compare_digest(given.encode("utf-8", "replace"), self.value.encode())
+        return hmac.compare_digest(given.encode(), self.value.encode())
 
     def cookie(self, scope: Scope) -> dict[str, Any]:
         """Return arguments for `Response.set_cookie` in the response to a request."""

@@ -75,11 +75,12 @@ def test_forwarded_host_is_checked(ask: Ask) -> None:
     assert ask("GET", "", headers={"x-forwarded-host": "voices.example.org"}).status_code == 200
 
 
-def test_duplicate_host_header_is_rejected(url: str) -> None:
+@pytest.mark.parametrize("request_line", [b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost", b"GET / HTTP/1.0"])
+def test_requests_need_one_host(url: str, request_line: bytes) -> None:
     parts = urlsplit(url)
     assert parts.hostname is not None
     with socket.create_connection((parts.hostname, parts.port or 80), timeout=10) as plain:
-        plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        plain.sendall(request_line + b"\r\nConnection: close\r\n\r\n")
         first = plain.makefile("rb").readline()
     assert first.split()[1] in (b"400", b"421")
 
