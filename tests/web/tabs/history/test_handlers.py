@@ -87,7 +87,7 @@ def test_entry_has_all_details_of_the_take(context: WebContext, events: HistoryH
     assert (voices.choices, voices.value) == ([("All voices", ""), ("Anna", "a" * 32)], "")
     assert (on, days.value) == (True, 30)
     assert ("30 days", 30) in days.choices
-    assert "0.0 MB for takes" in used
+    assert "In use: 0.0 MB for takes, 0.0 MB for voices." in used
 
 
 def test_list_filters_by_search_voice_and_star(context: WebContext, events: HistoryHandlers) -> None:
@@ -99,9 +99,9 @@ def test_list_filters_by_search_voice_and_star(context: WebContext, events: Hist
     assert list_texts(events, voice="b" * 32) == ["The second."]
     assert list_texts(events, starred=True) == ["The first."]
     assert list_texts(events, search="nothing like it") == []
-    assert not events.refresh_list("x", "", False, PAGE_SIZE, None, NO_REQUEST)["unfiltered"], (
-        "the page reports that nothing matches"
-    )
+    for search, picked, starred in (("x", "", False), ("", "c" * 32, False), ("", "", True)):
+        found = events.refresh_list(search, picked, starred, PAGE_SIZE, None, NO_REQUEST)
+        assert not found["unfiltered"], "the page reports that nothing matches"
 
 
 @pytest.mark.parametrize("wrong", [None, 7, ["a"], "\0", "a" * 9_999, "%_\\"])
@@ -208,8 +208,10 @@ def test_reuse_restores_text_voice_and_settings(context: WebContext, events: His
     assert (hints, picked.value, seed) == ({"write": "Once more."}, anna.id, "42")
     assert settings == [0.9, 0.5, 7, 0, 1, "", gr.skip()]
     assert (tabs.selected, fold.open) == ("speak", True)
-    assert "are restored" in message
+    assert "are restored.</p>" in message
     assert own == ""
+    unknown = add_take(context, voice_id=anna.id, model="")
+    assert "are restored.</p>" in events.reuse_entry(None, event_data(id=unknown.id), NO_REQUEST)[-3]
 
 
 def test_reuse_reports_differences(context: WebContext, events: HistoryHandlers) -> None:

@@ -23,8 +23,10 @@ from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import make_context, store_upload
 from web.context import WebContext
+from web.identity.owners import Owner
 from web.tabs.library.handlers import LibraryHandlers
 from web.tabs.library.pictures import PictureHandlers
+from web.tabs.library.views import library_view
 from web.tabs.speak.rail import RailHandlers
 from web.ui.voice_picker import select_voice
 
@@ -59,15 +61,18 @@ def test_pictures_are_sent_for_the_voices_shown_only(
 ) -> None:
     """Lists of voices contain no picture, however many there are."""
     ids = [library.add(voice(name)).id for name in ("Ada", "Ben", "Cleo")]
-    other = library.add(voice("Dan"), owner="other").id
+    dan = Owner("browser", "dan")
+    other = library.add(voice("Dan"), owner=dan.key).id
     picture = b"RIFF1234WEBP" + bytes(60_000)
     for voice_id in ids[:2]:
         storage.portraits.put(voice_id, picture)
-    storage.portraits.put(other, picture, owner="other")
+    storage.portraits.put(other, picture, owner=dan.key)
     rail = RailHandlers(context)
     for listed in (events.list_voices(None, NO_REQUEST), rail.list_voices(None, NO_REQUEST)):
         assert [each["picture"] for each in listed["voices"]] == [portrait_id(picture)] * 2 + [""]
         assert len(json.dumps(listed)) < len(picture)
+    theirs = library_view(context, dan, context.texts(None))["voices"]
+    assert [each["picture"] for each in theirs] == [portrait_id(picture)]
     asked = gr.EventData(None, {"ids": [ids[0], ids[2], other, "nonsense"]})
     sent = PictureHandlers(context).send_pictures(None, NO_REQUEST, asked)
     assert sent["pictures"] == {ids[0]: portrait_url(picture), ids[2]: "", other: ""}
@@ -118,7 +123,7 @@ def test_list_has_all_details_of_a_voice(
     assert (card["seconds"], card["spoken"]) == (pytest.approx(2.0, abs=0.1), 3.5)
     assert card["made"] == mine.created.isoformat()
     assert card["agreed"] == "2026-11-20T00:00:00+00:00"
-    assert listed["voices"][1]["shared"]
+    assert [listed["voices"][1][key] for key in ("shared", "times", "spoken")] == [True, 0, 0]
     used = storage.storage_use()
     assert listed["bytes"] == {"voices": used.voices, "takes": used.takes}
     assert used.voices > 0 < used.takes

@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage import Storage
+from storage.scripts.limits import MAX_SCRIPT_NAME
 from studio import recognition
+from studio.books.reading import Book
 from studio.script import Script, parse
 from studio.script.casting import initial_cast
 from studio.script.runner import ScriptRunner
@@ -244,6 +246,19 @@ def test_files_become_scripts_with_their_name(page: Page, context: WebContext, t
     (tmp_path / "secret.txt").write_text("not theirs")
     trouble, *_ = import_file(page, {"path": str(tmp_path / "secret.txt")})
     assert 'role="alert"' in trouble
+
+
+def test_book_that_is_too_long_becomes_several_scripts(
+    page: Page, context: WebContext, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = Book((parse("One."), parse("Two.")), 2 * LONG_TITLE)
+    monkeypatch.setattr(handlers, "_read_file", lambda _path: book)
+    _, opened, _ = import_file(page, {"path": str(store_upload(context.folder, "a.txt", b"a")), "name": "a.txt"})
+    listed = storage.scripts.list()
+    start = (2 * LONG_TITLE)[: MAX_SCRIPT_NAME - 6]
+    assert [script.name for script in listed] == [f"{start} (1/2)", f"{start} (2/2)"]
+    assert opened["show"] == listed[0].id
+    assert "was split into 2" in opened["message"]
 
 
 def test_files_are_read_on_few_threads_of_their_own(
@@ -484,6 +499,8 @@ def test_scripts_of_other_owners_are_unreachable(engine: FakeEngine, storage: St
     assert eve.ask("list")["scripts"] == []
     ann.ask("open")
     assert ann.texts == ["Good morning!", "Is it?", "It is."]
+    storage.delete_owner(owners.resolve(REQUEST, eve.token).key)
+    eve.make("One of her own, after she deleted all her data.")
     stranger = Page(events, "made up")
     assert stranger.events.run_action("made up", REQUEST, gr.EventData(None, {"number": 1}))[0]["problem"]
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from engine.errors import EngineFailed, InvalidOption
+from engine.errors import EngineFailed, InvalidOption, InvalidText
 from engine.text import speaking_time
 from storage import Storage, VoiceLibrary
+from storage.errors import LibraryError
 from storage.repositories.pronunciations import Pronunciation
 from storage.validation import LOCAL
 from studio.takes.running import RunningTakes
@@ -306,6 +307,28 @@ def test_error_during_speech_keeps_the_spoken_part(
     np.testing.assert_array_equal(stored_samples(context, end), received(sent))
     assert context.takes.get(end["take"], owner=LOCAL).stop_reason == "error"
     assert engine.speeches[0].closed
+
+
+def test_text_without_words_is_named_as_the_reason(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
+    engine.script.fail_after, engine.script.failure = 0, InvalidText("text.no_words")
+    end = list(messages(speaking, "…", anna))[-1]
+    assert (end["unspeakable"], end["problem"], end["total"]) == (True, True, 0)
+    engine.script.failure = EngineFailed("The model failed.")
+    assert "unspeakable" not in list(messages(speaking, "…", anna))[-1]
+
+
+def test_take_that_cannot_be_kept_is_offered_for_download(
+    speaking: SpeakHandlers, context: WebContext, anna: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save(*_take: Any, **_to: Any) -> None:
+        raise LibraryError("Too large.")
+
+    monkeypatch.setattr(context.takes, "save", save)
+    sent = list(messages(speaking, "Hello there.", anna))
+    end = sent[-1]
+    assert end["status"].endswith("The server could not keep this take: download it now.")
+    assert (end["take"], end["wav"]["url"], end["problem"]) == (None, None, False)
+    assert end["total"] == len(received(sent))
 
 
 def test_chosen_language_is_spoken_stored_and_reused(

@@ -21,6 +21,7 @@ def test_a_mark_of_a_voice_that_was_deleted_meanwhile_only_updates_the_rail(
     for marked, favourites in ((ben.id, set()), (anna.id, {anna.id})):
         rail = events.mark_voice(None, None, gr.EventData(None, {"id": marked, "marked": True}))  # type: ignore[arg-type]
         assert [(each["name"], each["favourite"]) for each in rail["voices"]] == [("Anna", bool(favourites))]
+        assert rail["voices"][0]["made"] == anna.created.isoformat()
         assert storage.favourites.ids() == favourites
     assert events.mark_voice(None, None, gr.EventData(None, {"id": "nonsense"})) == gr.skip()  # type: ignore[arg-type]
 
