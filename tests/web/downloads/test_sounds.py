@@ -19,7 +19,7 @@ from studio.provenance.provenance import Provenance
 from studio.takes.store import TakeStore
 from tests.support.fake_engine import SAMPLE_RATE, buzz, voice
 from web.downloads.links import DownloadFile
-from web.downloads.sounds import FORMATS, clip_producer, take_producer
+from web.downloads.sounds import FORMATS, clip_producer, sound_id, take_producer
 
 SOUND = buzz(0, SAMPLE_RATE * 2, 120)
 
@@ -57,6 +57,12 @@ def test_take_is_served_in_each_format(takes: TakeStore, take: TakeRecord, forma
     assert len(samples) / rate == pytest.approx(2.0, abs=0.1)
     assert Provenance.read(read_tags(file.data)["comment"]) == Provenance.of_record(take)
     assert file.mime == {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg"}[format]
+
+
+def test_sound_at_a_speed_is_named_by_it(takes: TakeStore, take: TakeRecord) -> None:
+    assert (sound_id("a", 1), sound_id("a", 1.15)) == ("a", "a@115")
+    samples, rate = soundfile.read(io.BytesIO(take_file(takes, f"{sound_id(take.id, 1.25)}.flac").data))
+    assert len(samples) / rate == pytest.approx(1.6, abs=0.02)
 
 
 def test_take_without_format_is_a_16_bit_wav(takes: TakeStore, take: TakeRecord) -> None:

@@ -203,6 +203,18 @@ def test_server_answers_in_the_browsers_preferred_language(accepted: str, langua
     assert TRANSLATIONS.texts(request).language == language
 
 
+@pytest.mark.parametrize(
+    ("language", "number", "lengths"),
+    [("en", "1,234.568", ["1.8 s", "0:10", "1:02:05"]), ("de", "1.234,568", ["1,8 s", "0:10", "1:02:05"]),
+     ("ja", "1,234.568", ["1.8 秒", "0:10", "1:02:05"])],
+)  # fmt: skip
+def test_numbers_are_written_as_in_the_language(language: str, number: str, lengths: list[str]) -> None:
+    texts = TRANSLATIONS.texts_for(language)
+    assert texts.number(1234.5678) == number
+    assert [texts.length(seconds) for seconds in (1.84, 9.95, 3725.9)] == lengths
+    assert [texts.number(damaged) for damaged in (float("nan"), 1e15, -1e16)] == ["nan", "1e+15", "-1e+16"]
+
+
 def test_texts_fill_placeholders_with_any_text() -> None:
     texts = TRANSLATIONS.texts(None)
     assert texts("notice.saved", name="{0} {name} $&") == "Saved “{0} {name} $&”."
