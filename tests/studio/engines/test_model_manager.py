@@ -35,8 +35,9 @@ class EngineFactory:
         if model in self.missing:
             raise ReleaseIncomplete("It could not be downloaded.")
 
-    def load(self, model: str, _report: Callable[[str, float], None]) -> FakeEngine:
+    def load(self, model: str, report: Callable[[str, float], None]) -> FakeEngine:
         self.loaded.append(model)
+        report("Loading", 0.25)
         self.during()
         if model in self.broken:
             raise DoesNotFit("It does not fit.")
@@ -61,13 +62,14 @@ def engines(factory: EngineFactory) -> ModelManager:
     return ModelManager(create_engine("small"), choice, switch_timeout=0.2)  # type: ignore[arg-type]
 
 
-def test_manager_delegates_to_the_engine(engines: ModelManager) -> None:
+def test_manager_delegates_to_the_engine() -> None:
     engine = create_engine("small")
+    engines = ModelManager(engine)  # type: ignore[arg-type]
     assert engines.info == engine.info
     assert engines.reencode(voice("Anna")).codec_fingerprint == "codec of small" == engines.info.codec_fingerprint
-    speech = engines.speak("Hello there.")
+    speech = engines.speak("Hello there.", owner="anna")
     chunks = list(speech)
-    assert speech.seed == 7
+    assert (speech.seed, engine.owners) == (7, ["anna"])
     assert speech.result is not None
     assert sum(len(chunk.samples) for chunk in chunks) == speech.result.frames * engine.frame_length
 
@@ -82,7 +84,7 @@ def test_switch_loads_another_model(engines: ModelManager, factory: EngineFactor
         NOTICES["large"],
         "codec of large",
     )
-    assert seen == [(ModelLoading("large"), "small", 0)], "the old model is shown until the new one is loaded"
+    assert seen == [(ModelLoading("large", 0.25), "small", 0)], "the old model is shown until the new one is loaded"
     assert engines.loading is None
     assert list(engines.speak("Hello."))
     engines.switch("large")
