@@ -19,7 +19,7 @@ import httpx
 import numpy as np
 import pytest
 
-from engine.errors import EngineBusy
+from engine.errors import EngineBusy, EngineFailed
 from engine.options import SpeakOptions
 from engine.outputs import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
 from engine.text import Segment
@@ -148,6 +148,8 @@ def test_html_refusal_is_reported_as_text() -> None:
 
     with pytest.raises(EngineBusy, match=r"^This Space lends no GPU now: No GPU was available after 60s\.$"):
         zero_gpu._translated(refuse)
+    with pytest.raises(EngineFailed, match="by zero"):
+        zero_gpu._translated(lambda: 1 // 0)
 
 
 def test_long_texts_are_split_into_calls_of_bounded_length() -> None:
@@ -186,6 +188,24 @@ def test_closed_speech_keeps_its_result(stops: bool) -> None:
     assert (speech.result.stop_reason, speech.result.frames) == ("cancelled" if stops else "end", 2)
     assert speech.result.seconds == (0.2 if stops else 0.1)
     assert not stops or speech.result.elapsed >= (speech.result.first_audio or 0) > 0
+
+
+def test_closing_a_speech_releases_the_gpu() -> None:
+    released = threading.Event()
+
+    def work(_call: zero_gpu.Call) -> Iterator[Any]:
+        try:
+            for at in range(2):
+                yield AudioChunk(np.zeros(8, np.float32), 8 * at, 1, 0.0, 0, 1, "word")
+        finally:
+            released.set()
+
+    speech = zero_gpu.ZeroGpuSpeech(work, zero_gpu.Call((Segment("word"),), (), SpeakOptions(seed=7)), 80)
+    next(speech)
+    speech.close()
+    assert released.is_set()
+    assert speech.result is not None
+    assert (speech.result.stop_reason, speech.result.frames) == ("cancelled", 1)
 
 
 def test_pause_between_two_calls_is_passed_on_once() -> None:
