@@ -29,7 +29,9 @@ def is_navigation(method: str, headers: Headers, *, framed: bool) -> bool:
 
 
 def _is_own(origin: str, headers: Headers, scheme: str) -> bool:
-    own = {without_port(host, _scheme(origin)) for name in ("host", "x-forwarded-host") if (host := headers.get(name))}
+    # Each of several proxies may add the host that it was asked for: the first name is the browser's.
+    names = [headers.get(name, "").partition(",")[0] for name in ("host", "x-forwarded-host")]
+    own = {without_port(name, _scheme(origin)) for name in names if name}
     if origin_host(origin) not in own:
         return False
     # A proxy may serve https for a server that serves http; the reverse is a downgrade.

@@ -75,6 +75,14 @@ def test_forwarded_host_is_checked(ask: Ask) -> None:
     assert ask("GET", "", headers={"x-forwarded-host": "voices.example.org"}).status_code == 200
 
 
+def test_each_of_two_proxies_may_add_the_host(ask: Ask) -> None:
+    """The first name is the browser's."""
+    headers = {"x-forwarded-host": "voices.example.org, inner.example", "origin": "https://voices.example.org"}
+    assert ask("POST", "gradio_api/run/predict", **predict(headers=headers)).status_code == 200
+    foreign = {**headers, "origin": "https://inner.example"}
+    assert ask("POST", "gradio_api/run/predict", **predict(headers=foreign)).status_code == 403
+
+
 @pytest.mark.parametrize("request_line", [b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost", b"GET / HTTP/1.0"])
 def test_requests_need_one_host(url: str, request_line: bytes) -> None:
     parts = urlsplit(url)
