@@ -23,6 +23,7 @@ from engine.errors import InvalidCodes, InvalidInput, InvalidName, InvalidVoiceF
 from engine.voice import (
     MAX_CLIP_BYTES,
     MAX_FILE_BYTES,
+    MAX_PORTRAIT,
     MAX_REFERENCES,
     BuiltInVoice,
     Consent,
@@ -433,3 +434,16 @@ def test_tags_are_stored_in_the_file_only_if_present() -> None:
             Voice.from_bytes(forged(tags=wrong))
     with pytest.raises(InvalidVoiceFile, match="40 characters"):
         Voice.from_bytes(forged(tags=["x" * 41]))
+
+
+def test_portrait_is_the_end_of_the_file() -> None:
+    picture = b"RIFF1234WEBP" + bytes(MAX_PORTRAIT - 12)
+    pictured = replace(VOICE, portrait=picture)
+    assert Voice.from_bytes(pictured.to_bytes()) == pictured
+    assert b'"portrait"' not in FILE
+    for wrong in (1, True, "0", None):
+        with pytest.raises(InvalidVoiceFile, match="header"):
+            Voice.from_bytes(forged(portrait=wrong))
+    for wrong in (picture + b"\0", b"RIFF1234JPEG", b"JPEG1234WEBP"):
+        with pytest.raises(InvalidInput, match="picture"):
+            replace(VOICE, portrait=wrong)

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from api.speech.batch import BatchRequest
 from studio.engines.measured_speech import MeasuredSpeech
 from tests.api.conftest import LONG, TEXT, Server, decode_audio, metric, same_sound
 from tests.paths import CLIP
@@ -64,6 +65,7 @@ def test_voice_of_an_item_replaces_the_common_clip(client: httpx.Client) -> None
 def test_batch_size_is_bounded(client: httpx.Client) -> None:
     for items in ([], [{"input": "Hi."}] * 33, "Hi."):
         assert client.post("/v1/audio/speech/batch", json={"items": items}).status_code == 400
+    assert len(BatchRequest(items=[{"input": "Hi."}] * 32).items) == 32
 
 
 def test_disconnected_client_frees_all_slots(
