@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import Engine, SpeakOptions
-from engine.engine import EngineStatus
+from engine import Engine, EngineStatus, SpeakOptions
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed
 from engine.messages import UserMessage
 from engine.request import turns
