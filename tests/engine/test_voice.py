@@ -444,6 +444,6 @@ def test_portrait_is_the_end_of_the_file() -> None:
     for wrong in (1, True, "0", None):
         with pytest.raises(InvalidVoiceFile, match="header"):
             Voice.from_bytes(forged(portrait=wrong))
-    for wrong in (picture + b"\0", b"RIFF1234JPEG", b"JPEG1234WEBP"):
+    for other in (picture + b"\0", b"RIFF1234JPEG", b"JPEG1234WEBP"):
         with pytest.raises(InvalidInput, match="picture"):
-            replace(VOICE, portrait=wrong)
+            replace(VOICE, portrait=other)
