@@ -102,7 +102,7 @@ def _download(repo: str, revision: str | None, progress: LoadingProgress | None)
                 revision=revision,
                 allow_patterns=_HUB_FILES,
                 token=token,
-                local_files_only=known_release(name) is not None and not hub_answers(repo, token),
+                local_files_only=not hub_answers(repo, token),
                 tqdm_class=_progress_bar(progress) if progress else None,
             )
         )

@@ -134,6 +134,17 @@ def test_revision_is_a_version_of_its_own(downloaded: Path, monkeypatch: pytest.
         find_release("someone/something@v3")
 
 
+def test_first_download_from_a_hub_without_answers_is_refused(
+    downloaded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(ReleaseIncomplete, match="network"):
+            find_release("someone/else")
+
+
 def test_all_addresses_of_the_hub_are_tried_in_the_same_time(downloaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its client applies a timeout to each of them."""
     from huggingface_hub import HfApi, constants
