@@ -53,6 +53,7 @@ def environment(folder: Path) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
+        "NUMBA_CACHE_DIR": str(folder / "home" / "numba"),  # else beside the sources of librosa
         "GRADIO_ANALYTICS_ENABLED": "False",
     }
 
