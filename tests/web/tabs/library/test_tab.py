@@ -31,6 +31,7 @@ from tests.web.visiting import (
 from web.uploads.files import MAX_UPLOAD_MB
 
 Serve = Callable[..., str]
+LONG_NAME = "all voices of the house " * 4 + ".zip"
 
 
 @pytest.fixture
@@ -339,14 +340,18 @@ def duplicate_export_and_import(page: Page, folder: Path) -> None:
     card(page, "Adam 2").get_by_role("button", name="Delete Adam 2").click()
     expect(undo(page, "Adam 2")).to_be_visible()
     data = with_skipped_files(data, 400)  # more files than one import accepts, so the page cuts it
-    for file, content in {"all.zip": data, "Clara.voice": one, "broken.voice": one[:-1]}.items():
+    for file, content in {LONG_NAME: data, "Clara.voice": one, "broken.voice": one[:-1]}.items():
         (folder / file).write_bytes(content)
-    chosen = [folder / file for file in ("all.zip", "Clara.voice", "broken.voice")]
+    chosen = [folder / file for file in (LONG_NAME, "Clara.voice", "broken.voice")]
     field, message = page.locator("#rp-library input[type=file]"), page.locator(".rp-lib-message")
     page.route("**/upload", lambda route: None)  # it is never answered
     field.set_input_files(chosen)
     expect(page.get_by_role("progressbar", name="Uploading “")).to_be_visible()
-    page.locator("#rp-library .rp-sending").get_by_role("button", name="Cancel").press("Enter")
+    cancel = page.locator("#rp-library .rp-sending").get_by_role("button", name="Cancel")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert cancel.evaluate("button => button.getBoundingClientRect().right < innerWidth"), "the name is cut off"
+    page.set_viewport_size(SIZE)
+    cancel.press("Enter")
     expect(message).to_have_text("The upload was cancelled.")
     expect(page.get_by_role("progressbar", name="Uploading “")).to_be_hidden()
     expect(page.locator(".rp-lib-import")).to_be_focused()
