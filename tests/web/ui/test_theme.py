@@ -134,7 +134,7 @@ def check_forced_colours(page: Page) -> None:
 
 def check_model_notice(page: Page) -> None:
     """Check that the notice of the bundled model is shown in full, that a notice is beside the tabs where they share a
-    line, and that it opens within the window.
+    line, also with the user's name, and that it opens within the window.
     """
     details = page.locator(".rp-model-notice")
     for size in (PHONE, LAPTOP):
@@ -142,6 +142,13 @@ def check_model_notice(page: Page) -> None:
         for texts in Translations.load().languages.values():
             shown = "(node, text) => { node.textContent = text; return node.scrollHeight <= node.clientHeight; }"
             assert details.locator("summary").evaluate(shown, texts["model.notice_bundled"]), texts["heading.running"]
+    top = """model => {
+        model.querySelector("p").insertAdjacentHTML("afterend", '<p class="rp-account"><span>Anna</span></p>');
+        model.querySelector("summary").textContent = "A long notice. ".repeat(20);
+        return model.getBoundingClientRect().top;
+    }"""
+    assert page.locator(".rp-model").evaluate(top) >= 0, "the user's name has room, too"
+    page.locator(".rp-account").evaluate("account => account.remove()")
     details.locator("summary").click()
     expect(details).to_have_attribute("open", "")
     assert details.locator("summary").evaluate("notice => notice.getBoundingClientRect().top") >= 0
