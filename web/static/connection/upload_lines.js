@@ -13,7 +13,7 @@ export class UploadLines {
   // Uploads a file. Resolves and rejects as `uploadFile`. use: what the file is for, if the last one for it counts: an earlier one
   // is cancelled.
   async send(file, use = Symbol("its own")) {
-    this.sending.get(use)?.abort();
+    this.cancel(use);
     const sending = new AbortController();
     this.sending.set(use, sending);
     const bar = create("progress", { class: "rp-progress", max: 1, value: 0, "aria-label": words("library.uploading", { name: file.name }) });
@@ -28,6 +28,11 @@ export class UploadLines {
       if (line.contains(document.activeElement)) this.opener().focus();
       line.remove();
     }
+  }
+
+  // Cancels the upload of the last file for this use.
+  cancel(use) {
+    this.sending.get(use)?.abort();
   }
 
   cancelAll() {

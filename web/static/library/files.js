@@ -126,6 +126,7 @@ export class ImportedFiles {
   // Changes a voice's picture, unless another one is chosen while it is uploaded. file: null to remove the picture.
   async sendPicture(id, file) {
     this.pictures.set(id, file);
+    this.uploads.cancel(id);
     if (!file) return this.trigger("picture", { id, remove: true });
     const path = await this.send(file, id);
     if (file !== this.pictures.get(id)) return undefined;

@@ -25,6 +25,7 @@ export function mount({ element, props, trigger, upload, watch }) {
     if (!file) return;
     last = file;
     asked = 0;
+    uploads.cancel("check");
     if (file.size > props.max_mb * MEGABYTE) return say(create("p", { text: words("library.too_large", { name: file.name, mb: props.max_mb }) }));
     say(create("p", { text: words("check.checking", { name: file.name }) }));
     const sent = await uploads.send(file, "check").catch(({ message }) => ({ message }));

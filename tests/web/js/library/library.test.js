@@ -114,13 +114,14 @@ test("a field that the user has not changed follows a change made elsewhere", ()
 // Uploads that end when the test ends them. A further one for the same use cancels the first.
 function uploadsOf() {
   const [ends, uses] = [new Map(), new Map()];
+  const cancel = (use) => uses.get(use)?.();
   const send = (file, use = file) => new Promise((resolve, reject) => {
-    const cancel = () => reject(new UploadCancelled());
-    uses.get(use)?.();
-    uses.set(use, cancel);
-    ends.set(file.name, { cancel, done: () => resolve({ path: `/${file.name}` }) });
+    const cancelled = () => reject(new UploadCancelled());
+    cancel(use);
+    uses.set(use, cancelled);
+    ends.set(file.name, { cancel: cancelled, done: () => resolve({ path: `/${file.name}` }) });
   });
-  return { ends, send, cancelAll: () => uses.forEach((cancel) => cancel()) };
+  return { ends, send, cancel, cancelAll: () => uses.forEach((cancel) => cancel()) };
 }
 const filesNamed = (...names) => names.map((name) => ({ name, size: 1 }));
 
@@ -136,8 +137,7 @@ test("of pictures chosen in quick succession the last one counts, in whatever or
   assert.deepEqual(sent, ["anna /small small", "ben /other other"]);
   const fourth = files.sendPicture("anna", late);
   files.sendPicture("anna", null);
-  uploads.ends.get("late").done();
-  await fourth;
+  await fourth; // it is cancelled
   assert.deepEqual(sent.slice(2), ["anna none"], "removed meanwhile");
   assert.deepEqual(said, ["large", "small", "other", "late"].map((name) => `Uploading “${name}”…`), "no other message");
 });

@@ -107,6 +107,14 @@ def test_recogniser_is_installed_model_is_loaded_and_named_and_status_is_polled_
         expect(found).to_be_empty()
         page.route("**/upload", lambda route: None)  # it is never answered
         field.set_input_files(text)
+        page.locator(".rp-check-drop").evaluate("""(area) => {
+            const dataTransfer = new DataTransfer();
+            dataTransfer.items.add(new File([new ArrayBuffer(51 * 2 ** 20)], "large.wav"));
+            area.dispatchEvent(new DragEvent("drop", { dataTransfer }));
+        }""")
+        expect(found).to_contain_text("“large.wav” is larger than")
+        expect(page.get_by_role("progressbar", name="Uploading “x.txt”")).to_be_hidden()
+        field.set_input_files(text)
         page.locator(".rp-checker").get_by_role("button", name="Cancel").click()
         expect(found).to_have_text("The upload was cancelled.")
         expect(page.get_by_role("progressbar", name="Uploading “x.txt”")).to_be_hidden()
