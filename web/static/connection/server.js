@@ -1,8 +1,8 @@
 // The page's connection to its server. It dispatches events on the document: `reprise:gone`; `reprise:back`, whose detail
 // says whether the server is a new process, and whether what the user did is `missed`: its answer was lost; `reprise:missed` if
 // that is noticed later; `reprise:refused` if the server refused what the user did; `reprise:unsent`, with the event's data, if
-// it has not taken an event of the queue, or its answer was lost; and `reprise:useless` if the server refuses the page, which does not reload itself
-// because it has unsaved data or has just done so.
+// it has not taken an event of the queue, or its answer was lost; and `reprise:useless` if the server refuses the page, which
+// does not reload itself because it has unsaved data or has just done so.
 
 import { LatestAnswers } from "./answers/latest_answers.js";
 import { hasUnsaved } from "./leaving.js";

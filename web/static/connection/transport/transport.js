@@ -41,7 +41,8 @@ export class Transport {
   // fetch: the browser's. answers: a LatestAnswers. version: the page's. lost(): a request or its answer was lost.
   // useless(): the server refuses the calls of this page. refused(): it has refused what the user did; missed(): its answer to
   // that is lost. What the page asks for by itself, it asks for again. unsent(data): the server has not taken an event of the
-  // queue, or its answer is lost. isActive(): whether the user has just done something. present(): resolves when the server is reachable. after(ms, done): a timer.
+  // queue, or its answer is lost. isActive(): whether the user has just done something. present(): resolves when the server is
+  // reachable. after(ms, done): a timer.
   constructor({ fetch, isActive = () => true, after = (ms, done) => setTimeout(done, ms), ...more }) {
     Object.assign(this, { browsers: fetch, isActive, after, ...more });
     this.joined = null; // the status with which the server answered the last event of the queue

@@ -8,8 +8,8 @@ import { words } from "../../ui/words.js";
 const AT_ONCE = 2; // the server works on two clips at a time and refuses a fifth (web/tabs/new_voice/clip_server.py)
 
 export class ClipServer {
-  // functions: of the server, by name. uploads: an Uploads. clips: a Clips, whose files the page
-  // needs. uploadedAgain(errors): files were uploaded again.
+  // functions: of the server, by name. uploads: an Uploads. clips: a Clips, whose files the page needs. uploadedAgain(errors):
+  // files were uploaded again.
   constructor(functions, uploads, clips, uploadedAgain) {
     Object.assign(this, { functions, uploads, clips, uploadedAgain });
     this.requests = new TaskQueue(AT_ONCE);
