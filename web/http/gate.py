@@ -28,7 +28,7 @@ from web.http.calls import CallRejected, CallValidator
 from web.http.headers import ResponseHeaders
 from web.http.hosts import IS_LOCAL, AllowedHosts, is_local_request, is_loopback, with_target_as_path
 from web.http.language import with_chosen_language
-from web.http.origins import is_cross_origin, is_navigation
+from web.http.origins import browser_scheme, is_cross_origin, is_navigation
 from web.http.request_body import BodyRejected, Disconnected, read_body, replay_body
 from web.http.responses import error_response
 from web.http.routes import AllowedRoutes, RouteKind
@@ -202,7 +202,7 @@ class Gate:
 
     def _with_headers(self, scope: Scope, send: Send) -> Send:
         request = Headers(scope=scope)
-        encrypted = request.get("x-forwarded-proto", scope.get("scheme", "http")) == "https"
+        encrypted = browser_scheme(request, scope.get("scheme", "http")) == "https"
         # Browsers treat such a page as a secure context.
         trusted = encrypted or is_loopback(request.get("host", ""))
 

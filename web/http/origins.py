@@ -28,14 +28,23 @@ def is_navigation(method: str, headers: Headers, *, framed: bool) -> bool:
     return method in _READING and opened and "origin" not in headers
 
 
+def browser_scheme(headers: Headers, scheme: str) -> str:
+    """Return the scheme of the browser's connection. scheme: the request's, as seen by this server."""
+    return _first(headers, "x-forwarded-proto") or scheme
+
+
+def _first(headers: Headers, name: str) -> str:
+    """Return the first value of a header, or "": of those that several proxies add, it is the browser's."""
+    return headers.get(name, "").partition(",")[0].strip()
+
+
 def _is_own(origin: str, headers: Headers, scheme: str) -> bool:
-    # Each of several proxies may add the host that it was asked for: the first name is the browser's.
-    names = [headers.get(name, "").partition(",")[0] for name in ("host", "x-forwarded-host")]
+    names = [_first(headers, name) for name in ("host", "x-forwarded-host")]
     own = {without_port(name, _scheme(origin)) for name in names if name}
     if origin_host(origin) not in own:
         return False
     # A proxy may serve https for a server that serves http; the reverse is a downgrade.
-    return _scheme(origin) == "https" or headers.get("x-forwarded-proto", scheme) != "https"
+    return _scheme(origin) == "https" or browser_scheme(headers, scheme) != "https"
 
 
 def _scheme(origin: str) -> str:

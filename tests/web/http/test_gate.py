@@ -198,8 +198,9 @@ def test_https_origin_behind_a_proxy_is_allowed(ask: Ask) -> None:
     secure, plain = ({**host, "origin": f"{scheme}://voices.example.org"} for scheme in ("https", "http"))
     assert ask("POST", "gradio_api/run/predict", **predict(headers=secure)).status_code == 200
     assert ask("POST", "gradio_api/run/predict", **predict(headers=plain)).status_code == 200
-    between = {**plain, "x-forwarded-proto": "https"}
-    assert ask("POST", "gradio_api/run/predict", **predict(headers=between)).status_code == 403
+    for forwarded in ("https", "https, http"):
+        between = {**plain, "x-forwarded-proto": forwarded}
+        assert ask("POST", "gradio_api/run/predict", **predict(headers=between)).status_code == 403
 
 
 # --- routes
@@ -376,6 +377,13 @@ def test_token_link_sets_a_cookie(link: str) -> None:
         assert answer.headers["set-cookie"].partition("=")[0] == visited.headers["set-cookie"].partition("=")[0]
         assert f"max-age={DAYS * 86400}" in visited.headers["set-cookie"].lower(), "each visit renews the cookie"
     assert list(Visitor(link).arrive()["voices"].values()) == ["The machine's"]
+
+
+@pytest.mark.parametrize(("forwarded", "secure"), [("https", True), ("https,http", True), ("http, https", False)])
+def test_cookie_is_for_https_only_if_the_browser_uses_it(link: str, forwarded: str, secure: bool) -> None:
+    """The first of several proxies is the browser's."""
+    answer = httpx.get(link, headers={"x-forwarded-proto": forwarded})
+    assert ("; secure" in answer.headers["set-cookie"].lower()) == secure
 
 
 def request(cookie: str = "", port: int = 7860) -> dict[str, Any]:
