@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from engine.errors import EngineFailed
+from storage.api_keys import NewKey
 from studio import recognition
 from tests.api.conftest import Server, bearer
 from tests.api.voices import delete_voices
@@ -177,6 +178,21 @@ def test_transcript_is_asked_for_when_recognition_fails(
     refused = create_voice(ref_text="")
     assert refused.status_code == 400
     assert message(refused).startswith("ref_text: Type the words")
+
+
+def test_voice_of_an_owner_whose_data_is_deleted_meanwhile_is_not_stored(
+    server: Server, create_voice: CreateVoice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def delete_all(_clip: bytes, _model: str, _language: str) -> str:
+        server.storage.delete_owner("user:bob")
+        return WORDS
+
+    monkeypatch.setattr(recognition, "can_transcribe", lambda: True)
+    monkeypatch.setattr(recognition, "transcribe", delete_all)
+    _, bob = server.storage.keys.create(NewKey("Bob", "user:bob"))
+    refused = create_voice(bearer(bob), ref_text="")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "owner_deleted")
+    assert "user:bob" not in server.storage.all_counts()
 
 
 def test_language_is_stored_as_a_tag(client: httpx.Client, create_voice: CreateVoice) -> None:
