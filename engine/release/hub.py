@@ -111,7 +111,7 @@ def _download(repo: str, revision: str | None, progress: LoadingProgress | None)
     except hub.RepositoryNotFoundError as error:
         raise ReleaseNotFound("release.no_repository", repo=repo) from error
     except hub.RevisionNotFoundError as error:
-        raise ReleaseNotFound("release.no_revision", repo=repo, revision=str(revision)) from error
+        raise ReleaseNotFound("release.no_revision", repo=repo, revision=revision or "main") from error
     except (hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled, client_error(), OSError) as error:
         raise ReleaseIncomplete("release.not_downloaded", repo=name) from error
 

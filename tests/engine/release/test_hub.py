@@ -11,6 +11,7 @@ import pytest
 from engine.errors import ReleaseForbidden, ReleaseIncomplete, ReleaseNotFound
 from engine.families.registry import notice_of
 from engine.files import hub_connection
+from engine.release import hub
 from engine.release.hub import find_release, known_release
 
 
@@ -56,35 +57,46 @@ def check_no_release(model: str) -> None:
 def test_hub_errors_become_release_errors(
     monkeypatch: pytest.MonkeyPatch, raised: str, ours: type[Exception], says: str
 ) -> None:
-    import httpx
-    import huggingface_hub
-    from huggingface_hub import errors
-
-    kind = getattr(errors, raised)
-    response = httpx.Response(401, request=httpx.Request("GET", "https://example.invalid"))
-    failure = kind("x") if raised == "LocalEntryNotFoundError" else kind("x", response=response)
-
-    def fail(*_args: object, **_options: object) -> None:
-        raise failure
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    fail_downloads(hub_error(raised), monkeypatch)
     with pytest.raises(ours, match=says):
         find_release("someone/something@v2")
 
 
+def test_repository_without_a_version_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_downloads(hub_error("RevisionNotFoundError"), monkeypatch)
+    with pytest.raises(ReleaseNotFound, match="no revision main"):
+        find_release("someone/something")
+
+
+def hub_error(name: str) -> Exception:
+    import httpx
+    from huggingface_hub import errors
+
+    kind = getattr(errors, name)
+    response = httpx.Response(401, request=httpx.Request("GET", "https://example.invalid"))
+    error: Exception = kind("x") if name == "LocalEntryNotFoundError" else kind("x", response=response)
+    return error
+
+
+def fail_downloads(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all downloads from the Hub fail, without asking it."""
+    import huggingface_hub
+
+    def fail(*_args: object, **_options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(hub, "hub_answers", lambda *_: True)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+
+
 def test_lost_connection_is_a_release_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The errors of the Hub's HTTP client are neither the Hub's own nor operating system errors."""
-    import huggingface_hub
     from huggingface_hub import errors
 
     base = next(each for each in errors.HfHubHTTPError.__mro__ if each.__module__.startswith(("httpx", "requests")))
     failure = next(each for each in every_subclass(base) if each.__name__ in ("ReadTimeout", "ReadError"))
     assert not issubclass(failure, (OSError, errors.HfHubHTTPError))
-
-    def fail(*_args: object, **_options: object) -> None:
-        raise failure("the connection was lost")
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    fail_downloads(failure("the connection was lost"), monkeypatch)
     with pytest.raises(ReleaseIncomplete, match="network"):
         find_release("someone/something")
 
