@@ -1,4 +1,4 @@
-"""What an engine says of itself: the properties of its model, and its current state."""
+"""Descriptions of an engine: the properties of its model, and its current state."""
 
 from dataclasses import dataclass
 
