@@ -1,11 +1,12 @@
 """Bodies that arrive in parts: their limit, and clients that leave before the end."""
 
-import asyncio
+from functools import partial
 
 import pytest
 from starlette.datastructures import Headers
 from starlette.types import Message
 
+from tests.support.looping import run
 from web.http.request_body import BodyRejected, Disconnected, read_body
 
 
@@ -16,7 +17,7 @@ def read(*parts: bytes, complete: bool = True) -> bytes:
     async def receive() -> Message:
         return messages.pop(0)
 
-    return asyncio.run(read_body(Headers({}), receive, most=3))
+    return run(partial(read_body, Headers({}), receive, most=3))
 
 
 def test_parts_are_joined_up_to_the_limit() -> None:
