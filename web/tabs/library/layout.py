@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 # `at` makes each value different: the answer to an earlier press may be lost.
 CHANGE_CLIPS = "() => [{ id: reprise.changing, at: Date.now() }, { __type__: 'update', selected: 'new' }]"
-# It is told even if the user has done nothing since a long upload began (static/connection/server.js).
 IMPORT_FAILED = telling_refusal("window.repriseLibrary.importFailed();")
 PICTURE_FAILED = telling_refusal("window.repriseLibrary.pictureFailed();")
 
