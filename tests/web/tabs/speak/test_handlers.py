@@ -260,6 +260,7 @@ def test_running_take_is_not_stored_after_all_data_is_deleted(
         ("Hi.", "anna", ("-1", 0.7, 0.8, 30, 0, 1, "", "fake"), "seed must be a whole number"),
         ("Hi.", "anna", ("2147483648", 0.7, 0.8, 30, 0, 1, "", "fake"), "from 0 to 2147483647"),
         ("Hi.", "anna", ("", "much", 0.8, 30, 0, 1, "", "fake"), "out of step"),
+        ("Hi.", "anna", ("", 0.7, 0.8, float("inf"), 0, 1, "", "fake"), "out of step"),
         ("x" * 500_001, "anna", SETTINGS, "more than 500,000 characters"),
         ("Hi.", "anna", ("", 9, 0.8, 30, 0, 1, "", "fake"), "temperature is 9"),
         ("Hi.", "anna", ("", float("nan"), 0.8, 30, 0, 1, "", "fake"), "temperature"),
