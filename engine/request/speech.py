@@ -195,12 +195,11 @@ class Request:
 
     def _summarise(self) -> SpeechResult:
         results = [segment.result for segment in self._turns.spoken]
-        if self._cancelled:
-            results += [
-                SegmentResult(self._segments[turn.segment].text, "cancelled", turn.delivered, turn.attempt)
-                for turn in self._turns.open
-                if not turn.accepted
-            ]
+        results += [  # one at most, of a cancelled request
+            SegmentResult(self._segments[turn.segment].text, "cancelled", turn.delivered, turn.attempt)
+            for turn in self._turns.open
+            if not turn.accepted
+        ]
         reasons = [result.stop_reason for result in results]
         first_audio, timings = self._timeline.first_audio or (None, None)
         return SpeechResult(

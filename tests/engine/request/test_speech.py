@@ -279,16 +279,19 @@ def test_pauses_are_silence_of_exact_length(bundled_engine: Engine) -> None:
         "[pause:0.1]We can go. [pause:0.5]Now.[pause:0.25]", options=SpeakOptions(0.6, seed=3)
     )
     end = 0
-    pauses = []
+    pauses, first_audio = [], list[float]()
     for chunk in speech:
         assert chunk.start <= end, "no gap between chunks"
-        if not chunk.frames:
+        if chunk.frames:
+            first_audio = first_audio or [chunk.elapsed]
+        else:
             assert chunk.start == end, "a pause replaces no audio"
             assert not chunk.samples.any()
             pauses.append((len(chunk.samples), chunk.segment))
         end = chunk.start + len(chunk.samples)
     assert pauses == [(round(0.1 * rate), 0), (round(0.5 * rate), 0), (round(0.25 * rate), 1)]
     assert speech.result is not None
+    assert [speech.result.first_audio] == first_audio
     assert end == speech.result.frames * bundled_engine.info.frame_length + sum(length for length, _ in pauses)
     assert speech.result.seconds == pytest.approx(end / rate)
 

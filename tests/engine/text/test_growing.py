@@ -100,6 +100,7 @@ def test_pauses_of_all_parts_have_a_total_limit() -> None:
         ("Really? Yes", "Really?"),
         ("One. Two. Thr", "One. Two."),
         ("Well, yes", ""),  # too short to cut at a clause
+        ("No, not today, we", ""),
         ("If it does not rain tomorrow, we", "If it does not rain tomorrow,"),
         ("If it does not rain tomorrow,", ""),
         ("It cost 1,000 euros and more than", ""),
@@ -125,6 +126,8 @@ def test_pauses_of_all_parts_have_a_total_limit() -> None:
         ("Then she said this to him [in a hushed, low", ""),
         ("If it does not rain tomorrow, [whispers. very qui", "If it does not rain tomorrow,"),
         ("Here it is. [", "Here it is."),
+        ("今日は。[whis", "今日は。"),
+        ("明日は、とても、天気が、[whis", "明日は、とても、天気が、"),
         ("Here it is. <|speaker:", "Here it is."),
         ("Here it is. <|speaker:1|", "Here it is."),
         ("The list [1, 2, 3] is long, or so they", "The list [1, 2, 3] is long,"),

@@ -20,6 +20,7 @@ from engine.families.s2.dual_ar import load_dual_ar, read_header
 from engine.families.s2.prompt import PromptBuilder
 from engine.models.prompt import Prompt
 from engine.release.profile import Profile
+from engine.text import Segment
 from engine.text.tags import word_spans
 from engine.text.tokenizer import Tokenizer
 from engine.voice import Voice
@@ -204,6 +205,16 @@ def test_all_words_of_a_long_text_have_times(bundled_engine: Engine) -> None:
     plain = bundled_engine.speak("Go out.", CLARA, replace(options, word_times=False))
     with closing(plain):
         assert not next(plain).words
+
+
+def test_pauses_delay_the_words_after_them(bundled_engine: Engine) -> None:
+    def starts(before: float, after: float) -> list[float]:
+        segments = [Segment("Go out.", silence_before=before, silence_after=after), Segment("No.")]
+        speech = bundled_engine.speak(segments, CLARA, SpeakOptions(seed=3, word_times=True))
+        return [word.start for chunk in speech for word in chunk.words]
+
+    go, out, no = starts(0, 0)
+    assert starts(0.5, 0.25) == pytest.approx([go + 0.5, out + 0.5, no + 0.75], abs=1e-4)
 
 
 @pytest.mark.parametrize("head", [[2], [2, -1], ["2", 0], 3, [2.0, 0]])
