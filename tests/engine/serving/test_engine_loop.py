@@ -1055,6 +1055,20 @@ def test_a_voice_forgotten_while_it_is_prepared_is_not_cached(
     one.assert_idle()
 
 
+def test_voice_that_does_not_fit_the_context_is_not_prepared(
+    watch: Callable[..., WatchedEngine], long_voice: Voice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = watch(1, 4)
+    conditioner, usual = one.engine._conditioner, one.engine._pipeline
+    (prefix,) = usual.prompts.prefixes(conditioner._prompted(conditioner.references(long_voice)))
+    prepared: list[int] = []
+    monkeypatch.setattr(one.loop, "prepare", lambda prefix: prepared.append(prefix.columns.shape[1]))
+    for more in (1, 2):  # for a text
+        monkeypatch.setattr(conditioner, "_pipeline", replace(usual, positions=prefix.columns.shape[1] + more))
+        one.engine.prepare(long_voice)
+    assert prepared == [prefix.columns.shape[1]]
+
+
 def test_failed_preparation_is_left_to_the_speech(
     watch: Callable[..., WatchedEngine], long_voice: Voice, caplog: pytest.LogCaptureFixture
 ) -> None:
