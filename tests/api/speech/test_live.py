@@ -63,6 +63,7 @@ class Session:
         while True:
             message = self.socket.recv(40)
             if isinstance(message, bytes):
+                assert message
                 self.audio += message
                 continue
             content: dict[str, Any] = json.loads(message)
@@ -129,7 +130,8 @@ def test_replies_have_the_requested_format_and_speed(server: Server) -> None:
             assert len(samples) / rate == pytest.approx(seconds, abs=0.1)
 
 
-def test_session_speaks_several_replies(server: Server) -> None:
+def test_session_speaks_several_replies(server: Server, client: httpx.Client) -> None:
+    cancelled = metric("cancelled", client, "live")
     with live_session(server) as session:
         sounds = []
         session.configure()
@@ -141,6 +143,7 @@ def test_session_speaks_several_replies(server: Server) -> None:
             sounds.append(session.audio)
         one, other = sounds
         assert same_sound(one, other)
+        assert metric("cancelled", client, "live") == cancelled
         assert session.configure(voice="Adam")["voice"] == "Adam"
         session.send("session.close")
         with pytest.raises(Exception, match="1000"):
@@ -412,13 +415,16 @@ def test_error_names_the_invalid_field(server: Server) -> None:
         assert session.next("error")["error"]["param"] == "speed"
 
 
-def test_lost_connection_frees_its_slot(server: Server, client: httpx.Client) -> None:
+@pytest.mark.parametrize("text", [LONG, "And so"])
+def test_lost_connection_frees_its_slot(server: Server, client: httpx.Client, text: str) -> None:
+    """Also while a reply waits for more text."""
     frames, cancelled = metric("frames", client), metric("cancelled", client, "live")
     with live_session(server) as session:
         session.configure()
-        session.send("input.text", text=LONG)
-        session.next("audio.start")
-        assert server.busy() == 1
+        session.send("input.text", text=text)
+        if text == LONG:
+            session.next("audio.start")
+        until(lambda: server.busy() == 1)
         session.socket.socket.close()
     until(lambda: server.busy() == 0)
     assert metric("frames", client) - frames < 100 * FRAMES, "most of the sentences were not spoken"
