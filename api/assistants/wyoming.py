@@ -42,7 +42,7 @@ from api.speech.delivery import AudioOutput, open_stream
 from api.speech.text_feed import TextFeed
 from engine import __version__
 from engine.errors import InvalidOption
-from engine.languages import language_tags
+from engine.languages import language_tag, language_tags
 from studio.access import Caller
 from studio.speech_service import VoiceChoice
 from studio.voices.available_voices import by_name
@@ -219,8 +219,8 @@ class WyomingHandler(AsyncEventHandler):
             return voice.name
         voices = self._voices()
         if voice is not None and voice.language:
-            spoken = voice.language.partition("-")[0].lower()
-            voices = [record for record in voices if record.language.lower().startswith(spoken)] or voices
+            wanted = language_tag(voice.language)
+            voices = [record for record in voices if language_tag(record.language) == wanted] or voices
         return voices[0].name if voices else None
 
     def _voices(self) -> list[ListedVoice]:

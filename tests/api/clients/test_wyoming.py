@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,6 +36,8 @@ from api.speech.delivery import open_stream
 from api.speech.stream import EncodedSpeech
 from app import main
 from engine.errors import InvalidOption
+from studio.access import Caller
+from studio.speech_service import VoiceChoice
 from tests.api.conftest import LONG, TEXT, Server
 from tests.support.looping import run
 from tests.support.ports import free_port
@@ -110,6 +113,38 @@ def test_client_lists_voices_and_speaks(server: Server) -> None:
             assert 0.3 < seconds(start, sound) < 5
 
     with_client(server, visit)
+
+
+@SHORT
+@pytest.mark.parametrize(
+    ("wanted", "spoken"),
+    [
+        (SynthesizeVoice(name="Emma", language="fi"), "Emma"),
+        (SynthesizeVoice(language="fi"), "Clara"),
+        (SynthesizeVoice(language="en_GB"), "Adam"),
+        (SynthesizeVoice(language="sv"), "Ben"),
+        (None, "Ben"),
+    ],
+)
+def test_voice_is_the_named_one_or_else_of_the_language(
+    server: Server, monkeypatch: pytest.MonkeyPatch, wanted: SynthesizeVoice | None, spoken: str
+) -> None:
+    languages = {"Ben": "fil-PH", "Clara": "FI", "Adam": "en-US"}
+    voices = [SimpleNamespace(name=name, language=language) for name, language in languages.items()]
+    used: list[str | None] = []
+
+    async def opened(context: ApiContext, caller: Caller, text: str, voice: VoiceChoice, *more: Any) -> EncodedSpeech:
+        used.append(voice.name)
+        return await open_stream(context, caller, text, voice, *more)
+
+    async def visit(client: Client) -> None:
+        await client.send(Synthesize(TEXT, wanted))
+        assert (await client.audio())[1]
+
+    monkeypatch.setattr(WyomingHandler, "_voices", lambda _handler: voices)
+    monkeypatch.setattr(wyoming, "open_stream", opened)
+    with_client(server, visit)
+    assert used == [spoken]
 
 
 @SHORT
