@@ -90,6 +90,7 @@ def test_client_lists_tools_and_speaks(server: Server, mode: str) -> None:
         data, text = audio_of(await client.call_tool("speak", {"text": TEXT, "voice": "Clara", "seed": 7}))
         samples, rate = decode_audio(data, "mp3")
         assert 0.3 < len(samples) / rate < 5
+        assert b"Info" in data or b"Xing" in data, "as a whole file, with its length"
         assert "in the voice “Clara”, seed 7" in text
         assert "no voice called “Nobody”" in await error_of(client, "speak", text=TEXT, voice="Nobody")
         assert "voice: String should have at least 1 character." in await error_of(client, "speak", text=TEXT, voice="")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,8 +118,13 @@ def test_python_client_manages_recorded_consents(openai_client: openai.OpenAI, s
             )
         with pytest.raises(openai.BadRequestError, match="not audio that can be read"):
             consents.create(name="Anna", language="en", recording=b"no audio")
-        with server.key() as key, pytest.raises(openai.NotFoundError):
-            openai_client.with_options(api_key=key).audio.voice_consents.retrieve(second.id)
+        with server.key() as key:
+            others = openai_client.with_options(api_key=key).audio.voice_consents
+            assert list(others.list()) == []
+            for use in (others.retrieve, others.delete, partial(others.update, name="Mine")):
+                with pytest.raises(openai.NotFoundError):
+                    use(second.id)
+        assert consents.retrieve(second.id) == second
     finally:
         server.storage.delete_owner("local")
 
