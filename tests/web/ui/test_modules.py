@@ -19,7 +19,9 @@ from web.ui.modules import STATIC
 
 Serve = Callable[..., str]
 TESTS = Path(__file__).parents[1] / "js"
-IMPORT = re.compile(r'^import (?:\{([^}]*)\}|\* as \w+) from "(\.[^"]+)";', re.MULTILINE)
+IMPORT = re.compile(
+    r'^(?:import|const) (?:\{([^}]*)\}|\* as \w+) (?:from |= await import\()"(\.[^"]+)"\)?;', re.MULTILINE
+)
 EXPORT = re.compile(r"^export (?:async )?(?:const|function|class) (\w+)", re.MULTILINE)
 
 
