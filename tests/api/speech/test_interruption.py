@@ -31,6 +31,9 @@ def test_interruption_reports_the_heard_words(server: Server) -> None:
         session.send("input.done")
         assert session.next()["sentence_text"] == "Go on."
         session.next("session.done")
+        session.send("input.interrupt", seconds=60.0)  # its playback has ended
+        whole = session.next("interrupted")
+        assert (whole["heard"], whole["unheard"]) == ("Go on.", "")
 
 
 def test_interruption_without_position_uses_the_clock(server: Server) -> None:
