@@ -148,6 +148,9 @@ def check_model_notice(page: Page) -> None:
         return model.getBoundingClientRect().top;
     }"""
     assert page.locator(".rp-model").evaluate(top) >= 0, "the user's name has room, too"
+    one_line = details.locator("summary").evaluate("notice => notice.scrollHeight <= notice.clientHeight")
+    assert one_line, "what does not fit ends in an ellipsis"
+    expect(details.locator("summary")).to_have_css("text-overflow", "ellipsis")
     page.locator(".rp-account").evaluate("account => account.remove()")
     details.locator("summary").click()
     expect(details).to_have_attribute("open", "")
