@@ -279,6 +279,7 @@ def test_recording_that_the_server_refuses_is_kept_and_uploaded_again(page: Page
     assert value(page, "Recording")["clips"][0]["words"] == SCRIPT
 
     cancel = page.locator(".rp-send-cancel")
+    expect(cancel).to_have_css("margin-top", "8px")  # not against the line above
     expect(cancel).to_be_hidden()
     page.route("**/upload", lambda route: None)  # it is never answered
     begin_recording(page, button="Record another")
