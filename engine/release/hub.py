@@ -35,7 +35,7 @@ def find_release(model: str | Path, progress: LoadingProgress | None = None) -> 
     local = _local(model)
     if local and local.is_dir():
         return local
-    return _download(*_repository(model), progress)
+    return _download(model, progress)
 
 
 def known_release(model: str) -> Path | None:
@@ -90,11 +90,12 @@ def _parse_hub_id(model: str) -> tuple[str, str | None] | None:
     return found[1], found[2]
 
 
-def _download(repo: str, revision: str | None, progress: LoadingProgress | None) -> Path:
+def _download(model: str | Path, progress: LoadingProgress | None) -> Path:
     from huggingface_hub import errors as hub
     from huggingface_hub import snapshot_download
 
-    token, name = os.environ.get("HF_TOKEN") or None, repo if revision is None else f"{repo}@{revision}"
+    repo, revision = _repository(model)
+    token = os.environ.get("HF_TOKEN") or None
     try:
         return Path(
             snapshot_download(
@@ -113,7 +114,7 @@ def _download(repo: str, revision: str | None, progress: LoadingProgress | None)
     except hub.RevisionNotFoundError as error:
         raise ReleaseNotFound("release.no_revision", repo=repo, revision=revision or "main") from error
     except (hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled, client_error(), OSError) as error:
-        raise ReleaseIncomplete("release.not_downloaded", repo=name) from error
+        raise ReleaseIncomplete("release.not_downloaded", repo=str(model)) from error
 
 
 def _progress_bar(progress: LoadingProgress) -> type:
