@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from studio.engines.measured_speech import MeasuredSpeech
     from studio.engines.model_manager import ModelManager
     from studio.takes.buffer import TakeBuffer
-    from studio.takes.running import RunningTake
+    from studio.takes.running import RunningTake, TakeStop
     from web.context import WebContext
     from web.identity.owners import Owner
     from web.ui.i18n import Texts
@@ -110,10 +110,18 @@ class FurtherTakes(Payload):
     tickets: Annotated[list[Ticket], Field(min_length=1, max_length=MAX_TAKES - 1)]
 
 
-class StoppedTakes(FurtherTakes):
-    """Takes to stop. unheard: as `TakeStop`."""
+class Stop(Payload):
+    """How takes are stopped. unheard: as `TakeStop`."""
 
     unheard: bool = False
+
+    @property
+    def reason(self) -> TakeStop:
+        return "unheard" if self.unheard else "cancelled"
+
+
+class StoppedTakes(FurtherTakes, Stop):
+    """Further takes to stop."""
 
 
 class TakeTicket(Payload):
@@ -122,10 +130,8 @@ class TakeTicket(Payload):
     ticket: Annotated[Ticket | None, default_if_invalid(None)]
 
 
-class StoppedTake(TakeTicket):
-    """A take to stop. unheard: as `TakeStop`."""
-
-    unheard: bool = False
+class StoppedTake(TakeTicket, Stop):
+    """A take to stop."""
 
 
 class PlayedSound(Payload):
@@ -205,7 +211,7 @@ class SpeakHandlers:
         with suppress(UnexpectedPayload):
             stopped = parse_payload(StoppedTakes, event)
             for ticket in stopped.tickets:
-                self._context.running.stop(ticket, "unheard" if stopped.unheard else "cancelled")
+                self._context.running.stop(ticket, stopped.reason)
 
     def speak_again(self, token: Any, request: gr.Request, event: gr.EventData) -> Generator[Message, None, None]:
         """As `speak`, with the text, voice and settings of take `id`, and its seed if `same`, else a new one."""
@@ -224,7 +230,7 @@ class SpeakHandlers:
         """Stop the take with the page's ticket. Its generator then ends with its last message."""
         with suppress(UnexpectedPayload):  # no running take has an invalid ticket
             stopped = parse_payload(StoppedTake, event)
-            self._context.running.stop(stopped.ticket or "", "unheard" if stopped.unheard else "cancelled")
+            self._context.running.stop(stopped.ticket or "", stopped.reason)
 
     @skip_on_error(1)
     def renew_links(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
