@@ -6,7 +6,7 @@ import { whenLeaving } from "./leaving.js";
 export class Marks {
   constructor() {
     Object.assign(this, { wanted: new Map(), sent: null, shows: [] }); // wanted: { marked, send } by id
-    whenLeaving(() => this.wanted.forEach(({ marked, send }, id) => send(id, marked)));
+    whenLeaving(() => this.wanted.forEach(({ send }) => send()));
   }
 
   // show(id, marked): shows the mark that an item has after a refusal. Items are of all tabs.
@@ -14,7 +14,7 @@ export class Marks {
     this.shows.push(show);
   }
 
-  // send(id, marked): sends a mark; `over` is called when the server has answered it, `failed` when it has refused it or will not
+  // send(): sends the mark; `over` is called when the server has answered it, `failed` when it has refused it or will not
   // answer.
   set(id, marked, send) {
     this.wanted.set(id, { marked, send });
@@ -26,7 +26,7 @@ export class Marks {
     this.sent = mark ? { id, marked: mark.marked } : null;
     if (!mark) return;
     this.wanted.delete(id);
-    mark.send(id, mark.marked);
+    mark.send();
   }
 
   failed() {

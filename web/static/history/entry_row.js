@@ -75,8 +75,9 @@ export class EntryRow {
   }
 
   setStar() {
+    const { id } = this.entry;
     const starred = !this.entry.starred;
-    marks.set(this.entry.id, starred, (id) => this.act("star", { id, starred }));
+    marks.set(id, starred, () => this.act("star", { id, starred }));
     this.update(this.entry);
   }
 

@@ -12,7 +12,7 @@ const { Marks } = await import("../../../../web/static/connection/marks.js");
 function marksOf() {
   const [sent, shown, marks] = [[], [], new Marks()];
   marks.connect((...mark) => shown.push(mark));
-  const set = (id, marked, ...tab) => marks.set(id, marked, (...mark) => sent.push([...mark, ...tab]));
+  const set = (id, marked, ...tab) => marks.set(id, marked, () => sent.push([id, marked, ...tab]));
   return { sent, shown, marks, set };
 }
 
