@@ -112,15 +112,16 @@ export class Transport {
   }
 
   async join(input, options) {
+    const unsent = () => this.unsent(JSON.parse(options.body).event_data);
     try {
       const response = await this.call(input, options, true);
       this.joined = response.status;
       if (response.ok) this.events.join((await response.clone().json()).event_id);
-      else this.unsent(JSON.parse(options.body).event_data);
+      else unsent();
       return response;
     } catch (error) {
       this.joined = null;
-      this.unsent(JSON.parse(options.body).event_data);
+      unsent();
       this.notice(error);
       return noAnswer();
     }
